@@ -1,0 +1,15 @@
+//! wakegate turns wake events on NATS JetStream into runs.
+//!
+//! Every wake becomes one run, joins one, or is refused with a reason. Nothing is dropped silently
+//! and nothing runs twice. The modules in reading order:
+//!
+//! - [`wake`]: identifiers, the wake, decoding (pure)
+//! - [`admission`]: the gates and the engine (pure)
+//! - [`store`]: what is durable; one implementation a dialect
+
+pub mod admission;
+pub mod audit;
+pub mod clock;
+pub mod outcome;
+pub mod store;
+pub mod wake;

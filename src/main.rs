@@ -1,0 +1,3 @@
+//! The `wakegate` command.
+
+fn main() {}

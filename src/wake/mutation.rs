@@ -1,0 +1,1 @@
+//! `task.mutated.v1`: the wake that a task mutation derives.

@@ -1,0 +1,96 @@
+//! Producers: who published, by the first free token of the subject.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{ID_BYTES_MAX, IdFault, checked};
+
+/// The producer token of an intake subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Producer(Arc<str>);
+
+/// The closed set that producers count under (`wakegate_wakes_total`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProducerClass {
+    /// The mutation path: the only producer that may carry an agent actor
+    /// (AC-OFFICE-ASSIGN-RATE-001.12).
+    TaskMutation,
+    /// The task-lifecycle subscriber.
+    TaskLifecycle,
+    /// Onboarding.
+    Onboarding,
+    /// The sweep over unstarted tasks.
+    RecoverySweep,
+    /// A workflow's auto-start step.
+    WorkflowAutoStart,
+    /// Any other token: accepted.
+    Other,
+}
+
+impl ProducerClass {
+    /// Every class, in the contract's order.
+    pub const ALL: [Self; 6] = [
+        Self::TaskMutation,
+        Self::TaskLifecycle,
+        Self::Onboarding,
+        Self::RecoverySweep,
+        Self::WorkflowAutoStart,
+        Self::Other,
+    ];
+
+    /// The metric label, which for a known producer is also its subject token.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskMutation => "task_mutation",
+            Self::TaskLifecycle => "task_lifecycle",
+            Self::Onboarding => "onboarding",
+            Self::RecoverySweep => "recovery_sweep",
+            Self::WorkflowAutoStart => "workflow_auto_start",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether an agent actor from here keeps the contract.
+    #[must_use]
+    pub const fn may_carry_agent_actor(self) -> bool {
+        matches!(self, Self::TaskMutation)
+    }
+}
+
+impl Producer {
+    /// Any token, within the limit for ids.
+    ///
+    /// # Errors
+    /// [`IdFault`] when the token is too long or holds a NUL.
+    pub fn parse(token: &str) -> Result<Self, IdFault> {
+        checked(token, ID_BYTES_MAX).map(Self)
+    }
+
+    /// The token as published.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The class to count it under. The token `other` is itself no known producer.
+    #[must_use]
+    pub fn class(&self) -> ProducerClass {
+        ProducerClass::ALL
+            .into_iter()
+            .find(|class| class.as_str() == &*self.0)
+            .unwrap_or(ProducerClass::Other)
+    }
+}
+
+impl fmt::Display for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl serde::Serialize for Producer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
