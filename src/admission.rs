@@ -19,11 +19,11 @@ pub use self::gates::{GATES, Gate, GateName, Posture, Verdict};
 /// (AC-OFFICE-ASSIGN-RATE-002.6: fixed, at least 1).
 pub const ALLOWANCE_WAKES_MAX: u32 = 5;
 /// W: the allowance's rolling window, `(t − W, t]` (AC-OFFICE-ASSIGN-RATE-001.11).
-pub const ALLOWANCE_WINDOW: Duration = Duration::from_secs(600);
+pub const ALLOWANCE_WINDOW: Duration = Duration::from_mins(10);
 /// A queued run takes a wake in while it is younger than this, `(t − 5 s, t]`.
 pub const COALESCE_WINDOW: Duration = Duration::from_secs(5);
 /// A key was seen recently within this, `(t − 24 h, t]`.
-pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DUPLICATE_WINDOW: Duration = Duration::from_hours(24);
 /// Highest count that the allowance reads and reports; a larger one is reported as this. It keeps
 /// a read bounded after the gate has stood open.
 pub const OBSERVED_COUNT_MAX: u32 = 100;

@@ -3,7 +3,9 @@
 //! An [`Audited`] is the proof that a batch is durable and that everything operators must learn of
 //! it is on the audit stream. It can be made only from a [`Recorded`], and only it acknowledges.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::marker::PhantomData;
 
 use crate::store::Recorded;
 use crate::wake::WakeId;
@@ -76,6 +78,31 @@ impl Audited {
     #[must_use]
     pub fn covers(&self) -> &[WakeId] {
         self.recorded.covers()
+    }
+
+    /// Permission to acknowledge the delivery of each wake covered.
+    #[must_use]
+    pub fn permits(&self) -> HashMap<WakeId, AckPermit<'_>> {
+        self.covers()
+            .iter()
+            .map(|id| (*id, AckPermit { wake_id: *id, proof: PhantomData }))
+            .collect()
+    }
+}
+
+/// Permission to acknowledge the delivery of one wake: it is durable, and audited where operators
+/// must learn of it. Made only by [`Audited::permits`].
+#[derive(Debug)]
+pub struct AckPermit<'proof> {
+    wake_id: WakeId,
+    proof: PhantomData<&'proof Audited>,
+}
+
+impl AckPermit<'_> {
+    /// The wake it is for.
+    #[must_use]
+    pub fn wake_id(&self) -> WakeId {
+        self.wake_id
     }
 }
 

@@ -151,7 +151,7 @@ impl OutcomeRecord {
             Decision::Admit { degraded } => {
                 record.queued(degraded.as_ref().map(crate::admission::Degraded::reason));
             }
-            Decision::Merge { run_id } => record.met(OutcomeKind::Coalesced, *run_id, None),
+            Decision::Merge { run_id, .. } => record.met(OutcomeKind::Coalesced, *run_id, None),
             Decision::Deduplicate { kind, run_id } => {
                 record.met(OutcomeKind::Deduplicated, *run_id, Some(*kind));
             }
@@ -187,6 +187,9 @@ impl OutcomeRecord {
     }
 
     /// As JSON.
+    ///
+    /// # Panics
+    /// Never: a record of strings and numbers is JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a record of strings and numbers is JSON")

@@ -16,6 +16,9 @@ pub enum Decision {
     Merge {
         /// The run it joins.
         run_id: RunId,
+        /// Its key is new to the organization and is taken by the merge; an aged key keeps its
+        /// first run.
+        takes_key: bool,
     },
     /// The occurrence was seen before.
     Deduplicate {

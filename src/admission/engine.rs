@@ -87,7 +87,7 @@ fn note(facts: &mut Facts, wake: &Wake, decision: &Decision) {
                 count(facts, wake, (wake.requested_at, wake.id), &wake.payload);
             }
         }
-        Decision::Merge { run_id } => {
+        Decision::Merge { run_id, .. } => {
             see_key(facts, wake, *run_id);
             relabel(facts, wake, *run_id);
         }

@@ -51,6 +51,8 @@ pub struct Envelope {
     pub stream: Arc<str>,
     /// Sequence on the stream.
     pub sequence: u64,
+    /// See [`Message::stored_at_nanos`].
+    pub stored_at_nanos: i128,
     /// See [`Message::requested_at`].
     pub requested_at: UtcMicros,
     /// Producer token of the subject, shortened to the limit where it is longer.
@@ -69,7 +71,7 @@ pub struct Envelope {
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A wake.
-    Wake(Box<Wake>),
+    Wake(Arc<Wake>),
     /// A well-formed mutation that wakes nobody.
     NoWake(NoWake),
     /// The event itself is at fault.

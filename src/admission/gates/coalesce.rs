@@ -19,8 +19,13 @@ fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
     let newest = queued.by_bucket.get(&bucket).and_then(|runs| {
         runs.keys().rev().find(|(at, _)| *at <= wake.requested_at).filter(|(at, _)| *at > start)
     });
-    Ok(match newest {
-        Some(&(_, run_id)) => Verdict::Conclude(Decision::Merge { run_id }),
-        None => Verdict::Pass,
-    })
+    let Some(&(_, run_id)) = newest else { return Ok(Verdict::Pass) };
+    let takes_key = match wake.occurrence.key() {
+        None => false,
+        Some(key) => {
+            let keys = facts.keys.as_ref().map_err(Clone::clone)?;
+            !keys.contains_key(&(wake.organization_id.clone(), key.clone()))
+        }
+    };
+    Ok(Verdict::Conclude(Decision::Merge { run_id, takes_key }))
 }

@@ -1,0 +1,121 @@
+//! One lane: takes deliveries in, works them in stream order, and keeps them ours meanwhile.
+//!
+//! The server pins a lane to one worker at a time. Two things keep its evaluation serial across a
+//! change of owner: the fence in the store (a worker that lost its lane cannot commit) and the
+//! barrier (nothing is decided until everything unacknowledged is here, in order).
+
+pub mod barrier;
+pub mod facts;
+pub mod hold;
+pub mod instant;
+pub mod process;
+pub mod record;
+pub mod report;
+pub mod term;
+
+use std::time::Duration;
+
+use self::hold::Delays;
+use self::process::Bench;
+use self::term::{Term, TermEnd};
+use crate::audit::AuditLog;
+use crate::health::{Component, ComponentState, Health};
+use crate::intake::{BrokerError, LaneConsumer};
+use crate::metrics::HoldCause;
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+
+/// What `/readyz` says of a lane that another worker owns, or nobody yet.
+pub const STANDBY: &str = "not owned by this worker";
+
+/// Limits of a lane.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneOptions {
+    /// Most wakes of one batch.
+    pub batch_wakes_max: usize,
+    /// Most bytes of bodies in one batch; a batch holds at least one wake.
+    pub batch_bytes_max: usize,
+    /// Shortest wait of a hold.
+    pub hold_backoff_min: Duration,
+    /// Longest wait of a hold.
+    pub hold_backoff_max: Duration,
+    /// A store that stays away for this long costs the worker its lanes.
+    pub store_away_give_up: Duration,
+    /// The consumer's `ack_wait`; progress is sent every third of it.
+    pub ack_wait: Duration,
+    /// The consumer's `priority_timeout`: a pin that is not renewed for this long moves.
+    pub pin_timeout: Duration,
+}
+
+/// What a lane waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// Which server.
+    pub cause: HoldCause,
+    /// The error, in one line.
+    pub reason: String,
+}
+
+/// A lane and what it is worked with.
+#[derive(Debug)]
+pub struct Lane<S, A, C> {
+    bench: Bench<S, A, C>,
+    health: Health,
+    shutdown: Shutdown,
+}
+
+impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
+    /// A lane that does nothing yet.
+    #[must_use]
+    pub fn new(bench: Bench<S, A, C>, health: Health, shutdown: Shutdown) -> Self {
+        Self { bench, health, shutdown }
+    }
+
+    /// Works the lane until shutdown.
+    ///
+    /// # Errors
+    /// [`BrokerError::Gone`] when the stream or the consumer is gone: only an operator can mend it.
+    pub async fn run(self) -> Result<(), BrokerError> {
+        let lane = self.bench.lane.lane;
+        let component = Component::Lane(lane);
+        let options = self.bench.options;
+        let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
+        while !self.shutdown.is_requested() {
+            self.bench.holding.send_replace(None);
+            let started = tokio::time::Instant::now();
+            let end = Term::new(&self.bench, &self.health, &self.shutdown).run().await;
+            self.bench.metrics.set_lane_owned(lane, false);
+            if started.elapsed() > options.pin_timeout {
+                delays.reset();
+            }
+            let pause = match end {
+                TermEnd::Shutdown => break,
+                TermEnd::Broker(error @ BrokerError::Gone { .. }) => {
+                    self.health.set(component, ComponentState::Failed, Some(&error.to_string()));
+                    return Err(error);
+                }
+                TermEnd::Broker(error) => {
+                    self.bench.metrics.lane_hold(HoldCause::Broker);
+                    tracing::warn!(lane, %error, "the lane waits for its broker");
+                    self.health.set(component, ComponentState::Waiting, Some(&error.to_string()));
+                    delays.next_delay()
+                }
+                TermEnd::LaneLost => {
+                    tracing::info!(lane, "another worker has the lane");
+                    self.health.set(component, ComponentState::Standby, Some(STANDBY));
+                    delays.next_delay()
+                }
+                TermEnd::StoreAway => {
+                    let reason = "the database stays away: the lane is left to other workers";
+                    self.health.set(component, ComponentState::Waiting, Some(reason));
+                    options.pin_timeout * 2
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.shutdown.requested() => {}
+            }
+        }
+        Ok(())
+    }
+}

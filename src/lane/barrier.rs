@@ -1,0 +1,140 @@
+//! The barrier: after a change of owner, or a gap among the deliveries, nothing is decided until
+//! everything that is unacknowledged is here.
+//!
+//! Redeliveries after a hand-over arrive shuffled and behind new messages, whatever the time-outs;
+//! deciding them as they come would break the order within a task.
+
+use std::sync::Arc;
+
+use crate::intake::{Delivery, LaneInfo};
+
+/// Watches deliveries for a change of owner or a gap.
+#[derive(Debug, Default)]
+pub struct Barrier {
+    pin_id: Option<Arc<str>>,
+    last_consumer_sequence: Option<u64>,
+    raised: bool,
+}
+
+/// Why the barrier went up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raised {
+    /// The lane is ours under a new pin.
+    NewPin,
+    /// A delivery was lost on its way here.
+    Gap,
+}
+
+impl Barrier {
+    /// Looks at a delivery. The first one of all raises the barrier too.
+    pub fn observe(&mut self, delivery: &Delivery) -> Option<Raised> {
+        let expected = self.last_consumer_sequence.map(|last| last + 1);
+        let raised = if self.pin_id != delivery.pin_id || expected.is_none() {
+            Some(Raised::NewPin)
+        } else if expected != Some(delivery.consumer_sequence) {
+            Some(Raised::Gap)
+        } else {
+            None
+        };
+        self.pin_id.clone_from(&delivery.pin_id);
+        self.last_consumer_sequence = Some(delivery.consumer_sequence);
+        self.raised |= raised.is_some();
+        raised
+    }
+
+    /// Whether nothing may be decided.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.raised
+    }
+
+    /// The pin of the last delivery.
+    #[must_use]
+    pub fn pin_id(&self) -> Option<&Arc<str>> {
+        self.pin_id.as_ref()
+    }
+
+    /// Whether the server says that the pin is somebody else's. Nobody's is not: the next pull may
+    /// take it again, under a new id, which raises the barrier.
+    #[must_use]
+    pub fn is_pinned_elsewhere(&self, info: &LaneInfo) -> bool {
+        info.pin_id.is_some() && info.pin_id != self.pin_id
+    }
+
+    /// Lowers the barrier if what is unacknowledged is exactly what is held: as many, none of them
+    /// at or below the server's floor, and under our pin.
+    pub fn try_lower(&mut self, info: &LaneInfo, held: &[u64]) -> bool {
+        let all_here = info.unacknowledged == held.len() as u64
+            && held.iter().all(|sequence| *sequence > info.ack_floor)
+            && !self.is_pinned_elsewhere(info);
+        if all_here {
+            self.raised = false;
+        }
+        all_here
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wake::UtcMicros;
+    use crate::wake::decode::Message;
+
+    fn delivery(consumer_sequence: u64, pin: &str) -> Delivery {
+        Delivery {
+            message: Message {
+                stream: Arc::from("WAKES"),
+                sequence: consumer_sequence,
+                stored_at_nanos: 0,
+                requested_at: UtcMicros::from_micros(0),
+                subject: Arc::from("wakes.0.p.o.t"),
+                body: bytes::Bytes::new(),
+                traceparent: None,
+                outcome_to: None,
+            },
+            consumer_sequence,
+            deliveries: 1,
+            pending: 0,
+            pin_id: Some(Arc::from(pin)),
+            reply: Arc::from("reply"),
+        }
+    }
+
+    fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {
+        LaneInfo { pending: 0, unacknowledged, ack_floor, pin_id: pin.map(Arc::from) }
+    }
+
+    #[test]
+    fn a_new_pin_or_a_gap_raises_the_barrier_and_order_does_not() {
+        let mut barrier = Barrier::default();
+        for (sequence, pin, raised) in [
+            (7, "a", Some(Raised::NewPin)),
+            (8, "a", None),
+            (10, "a", Some(Raised::Gap)),
+            (11, "a", None),
+            (12, "b", Some(Raised::NewPin)),
+            (13, "b", None),
+            (12, "b", Some(Raised::Gap)),
+        ] {
+            assert_eq!(barrier.observe(&delivery(sequence, pin)), raised, "{sequence} under {pin}");
+        }
+    }
+
+    #[test]
+    fn the_barrier_is_lowered_only_by_exactly_what_is_held() {
+        for (what, asked, held, lowered) in [
+            ("everything is here", info(2, 4, Some("a")), vec![5, 9], true),
+            ("nothing is out", info(0, 9, Some("a")), vec![], true),
+            ("nobody is pinned just now", info(1, 4, None), vec![5], true),
+            ("one is still out", info(3, 4, Some("a")), vec![5, 9], false),
+            ("one was acknowledged by the last owner", info(1, 4, Some("a")), vec![5, 9], false),
+            ("the floor is past one", info(2, 5, Some("a")), vec![5, 9], false),
+            ("the pin is elsewhere", info(2, 4, Some("b")), vec![5, 9], false),
+        ] {
+            let mut barrier = Barrier::default();
+            barrier.observe(&delivery(1, "a"));
+            assert_eq!(barrier.try_lower(&asked, &held), lowered, "{what}");
+            assert_eq!(barrier.is_raised(), !lowered, "{what}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reads the world once for a batch: only what its wakes can need, each gate's read on its own.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use crate::admission::OBSERVED_COUNT_MAX;
+use crate::admission::facts::{
+    CountedRuns, Fact, Facts, MergeBucket, Pauses, QueuedRuns, ReadFailure, Scoped,
+};
+use crate::admission::gates::{GateName, allowance};
+use crate::store::{CountWindow, LaneCursor, Store, StoreError};
+use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
+
+/// What was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The facts, failed reads included.
+    pub facts: Facts,
+    /// The gates whose read failed, once each.
+    pub failed: Vec<GateName>,
+    /// A read was refused for the data it asked with: a wake of the batch is at fault.
+    pub data_fault: Option<String>,
+}
+
+/// What the wakes of a batch can need, each once.
+struct Needs {
+    ids: Vec<WakeId>,
+    agents: Vec<Scoped<AgentId>>,
+    organizations: Vec<OrganizationId>,
+    keys: Vec<Scoped<IdempotencyKey>>,
+    windows: Vec<CountWindow>,
+}
+
+/// Reads all facts for a batch, the reads side by side.
+///
+/// The allowance's read is made once more, alone, if it fails; only then is its gate open.
+pub async fn load<S: Store>(store: &S, cursor: LaneCursor, wakes: &[&Wake]) -> Loaded {
+    let needs = Needs::of(wakes);
+    let merging: Vec<&Wake> =
+        wakes.iter().copied().filter(|wake| MergeBucket::of(wake).is_some()).collect();
+    let runs_max = OBSERVED_COUNT_MAX + u32::try_from(wakes.len()).unwrap_or(u32::MAX / 2);
+    let (identity, agents, pauses, keys, queued, counted) = tokio::join!(
+        unless_empty(&needs.ids, || store.read_identity(&needs.ids)),
+        unless_empty(&needs.agents, || store.read_agents(&needs.agents)),
+        unless_empty(&needs.organizations, || store.read_pauses(&needs.organizations)),
+        unless_empty(&needs.keys, || store.read_keys(&needs.keys)),
+        unless_empty(&merging, || store.read_queued(&merging)),
+        unless_empty(&needs.windows, || store.read_counted(&needs.windows, runs_max)),
+    );
+    let counted = match counted {
+        Ok(counted) => Ok(counted),
+        Err(_) => store.read_counted(&needs.windows, runs_max).await,
+    };
+    let mut sorter = Sorter::default();
+    let facts = Facts {
+        decided_sequence: cursor.decided_sequence,
+        identity: sorter.fact(GateName::Identity, identity),
+        agents: sorter.fact(GateName::AgentStatus, agents),
+        pauses: sorter.fact(GateName::Pause, pauses),
+        keys: sorter.fact(GateName::Duplicate, keys),
+        queued: sorter.fact(GateName::Coalesce, queued),
+        counted: sorter.fact::<CountedRuns>(GateName::Allowance, counted),
+    };
+    Loaded { facts, failed: sorter.failed, data_fault: sorter.data_fault }
+}
+
+/// A read that no wake needs is not made, and so cannot fail.
+async fn unless_empty<T, N, F>(needs: &[N], read: impl FnOnce() -> F) -> Result<T, StoreError>
+where
+    T: Default,
+    F: Future<Output = Result<T, StoreError>>,
+{
+    if needs.is_empty() { Ok(T::default()) } else { read().await }
+}
+
+#[derive(Default)]
+struct Sorter {
+    failed: Vec<GateName>,
+    data_fault: Option<String>,
+}
+
+impl Sorter {
+    fn fact<T>(&mut self, gate: GateName, read: Result<T, StoreError>) -> Fact<T> {
+        read.map_err(|failure| {
+            self.failed.push(gate);
+            // The allowance is open whatever the cause; every other gate's posture is to hold, and
+            // data must never hold.
+            if gate != GateName::Allowance
+                && let StoreError::Data { error } = &failure
+            {
+                self.data_fault = Some(error.clone());
+            }
+            ReadFailure { gate, error: failure.to_string() }
+        })
+    }
+}
+
+impl Needs {
+    fn of(wakes: &[&Wake]) -> Self {
+        let organization = |wake: &&Wake| wake.organization_id.clone();
+        Self {
+            ids: wakes.iter().map(|wake| wake.id).collect(),
+            agents: distinct(
+                wakes.iter().map(|wake| (organization(wake), wake.agent_profile_id.clone())),
+            ),
+            organizations: distinct(wakes.iter().map(organization)),
+            keys: distinct(wakes.iter().filter_map(|wake| {
+                wake.occurrence.key().map(|key| (organization(wake), key.clone()))
+            })),
+            windows: distinct(wakes.iter().filter(|wake| allowance::binds(wake)).filter_map(
+                |wake| {
+                    wake.payload.task().task().map(|task| CountWindow {
+                        organization_id: organization(wake),
+                        task_id: task.clone(),
+                        at: wake.requested_at,
+                    })
+                },
+            )),
+        }
+    }
+}
+
+fn distinct<T: Eq + Hash + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.filter(|item| seen.insert(item.clone())).collect()
+}
+
+/// Facts of a world in which nothing has happened; for tests and for explaining.
+#[must_use]
+pub fn nothing(cursor: LaneCursor) -> Facts {
+    Facts {
+        decided_sequence: cursor.decided_sequence,
+        identity: Ok(HashMap::new()),
+        agents: Ok(HashMap::new()),
+        pauses: Ok(Pauses::default()),
+        keys: Ok(HashMap::new()),
+        queued: Ok(QueuedRuns::default()),
+        counted: Ok(CountedRuns::default()),
+    }
+}

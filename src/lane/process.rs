@@ -1,0 +1,349 @@
+//! One batch, from deliveries to acknowledgements: decode, facts, decide, record, audit, settle.
+//!
+//! A step that fails for want of a server holds: it waits with backoff and starts again at the
+//! facts, never from a stale decision. What is at fault costs only itself: a batch that the
+//! database refuses is halved until the wake at fault is alone, and that wake is rejected.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::facts::load;
+use super::hold::Delays;
+use super::instant::request_instant;
+use super::record::{Outcome, draft};
+use super::{Holding, LaneOptions, report};
+use crate::admission::decide_batch;
+use crate::admission::engine::Hold;
+use crate::audit::{AuditLog, Audited};
+use crate::clock::Clock;
+use crate::intake::{Delivery, LaneConsumer, Verdict};
+use crate::metrics::{HoldCause, Metrics, Stage};
+use crate::outcome::OutcomeKind;
+use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
+use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode};
+
+/// After this many lost races the wakes of a batch go one per transaction.
+pub const RACE_ROUNDS_MAX: u32 = 3;
+/// From this delivery on a message is worked alone.
+pub const ISOLATED_DELIVERIES_MIN: u64 = 3;
+/// Attempts that may end with the process before a wake is rejected as poison.
+pub const ISOLATED_ATTEMPTS_MAX: u32 = 3;
+
+/// How a batch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchEnd {
+    /// Every delivery is settled.
+    Settled {
+        /// The lane's cursor now.
+        cursor: LaneCursor,
+    },
+    /// Another worker owns the lane: nothing of what is left may be acknowledged.
+    LaneLost,
+    /// The store stayed away for too long: give the lane up.
+    StoreAway,
+}
+
+/// What a batch is worked with.
+#[derive(Debug, Clone)]
+pub struct Bench<S, A, C> {
+    /// Where decisions are kept.
+    pub store: S,
+    /// Where operators learn of them.
+    pub audit: A,
+    /// Where deliveries come from and are acknowledged.
+    pub consumer: C,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Stamps `decided_at`.
+    pub clock: Clock,
+    /// The lane.
+    pub lane: LaneKey,
+    /// Limits.
+    pub options: LaneOptions,
+    /// What the lane waits for, if it holds.
+    pub holding: tokio::sync::watch::Sender<Option<Holding>>,
+}
+
+/// A delivery and what it says.
+struct Work {
+    delivery: Delivery,
+    event: Event,
+}
+
+/// What came of one try at the first wakes of a batch.
+enum Attempt {
+    /// The first events are durable; the rest may have to wait.
+    Recorded { recorded: Recorded, outcomes: Vec<Outcome>, cursor: LaneCursor, held: Option<Hold> },
+    /// Nothing is durable: a gate could not answer.
+    Held(Hold),
+    /// Nothing is durable: decide again.
+    RaceLost(&'static str),
+    /// Nothing is durable: something in it cannot be stored.
+    Data(String),
+    /// Nothing is durable: the store is away.
+    Unavailable(String),
+    /// Nothing is durable, and nothing of it is ours any more.
+    LaneLost,
+}
+
+impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
+    /// Works deliveries in stream order until each is settled, or the lane is not ours.
+    pub async fn work(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> BatchEnd {
+        let isolated = match batch.as_slice() {
+            [one] if one.deliveries >= ISOLATED_DELIVERIES_MIN => Some(one.wake_id()),
+            _ => None,
+        };
+        let mut delays = self.delays();
+        let poison = match isolated {
+            None => false,
+            Some(wake) => loop {
+                match self.store.begin_isolated(&self.lane, wake).await {
+                    Ok(attempts) => break attempts >= ISOLATED_ATTEMPTS_MAX,
+                    Err(error) => {
+                        if !self.hold(HoldCause::Store, &error.to_string(), &mut delays).await {
+                            return BatchEnd::StoreAway;
+                        }
+                    }
+                }
+            },
+        };
+        let mut works = self.decode(cursor, batch);
+        if poison {
+            let fault = format!(
+                "{ISOLATED_ATTEMPTS_MAX} attempts at this wake alone ended with the process"
+            );
+            for work in &mut works {
+                work.reject(RejectReason::Poison, fault.clone());
+            }
+        }
+        let end = self.settle_all(cursor, works, delays).await;
+        if let Some(wake) = isolated
+            && let Err(error) = self.store.end_isolated(wake).await
+        {
+            tracing::warn!(%wake, %error, "an isolated attempt could not be taken back");
+        }
+        end
+    }
+
+    fn delays(&self) -> Delays {
+        Delays::new(self.options.hold_backoff_min, self.options.hold_backoff_max)
+    }
+
+    fn decode(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> Vec<Work> {
+        let started = Instant::now();
+        let mut last = cursor.decided_instant;
+        let mut works = Vec::with_capacity(batch.len());
+        for mut delivery in batch {
+            let stored_at = delivery.message.requested_at;
+            let instant = request_instant(last, stored_at);
+            if instant < last {
+                tracing::warn!(
+                    lane = self.lane.lane,
+                    stream_sequence = delivery.message.sequence,
+                    seconds_back = last.since(instant).as_secs(),
+                    "the broker's clock was set back"
+                );
+            }
+            delivery.message.requested_at = instant;
+            last = instant;
+            let event = decode(&delivery.message);
+            works.push(Work { delivery, event });
+        }
+        self.metrics.batch_wakes(works.len());
+        self.metrics.batch_stage(Stage::Decode, started.elapsed());
+        works
+    }
+
+    /// The one loop that retries: what is left is tried at some width until nothing is left.
+    async fn settle_all(
+        &self,
+        mut cursor: LaneCursor,
+        mut works: Vec<Work>,
+        mut delays: Delays,
+    ) -> BatchEnd {
+        let mut width = works.len();
+        let mut races_lost = 0;
+        while !works.is_empty() {
+            let take = width.clamp(1, works.len());
+            let wait_for = match self.attempt(cursor, &works[..take]).await {
+                Attempt::Recorded { recorded, outcomes, cursor: moved, held } => {
+                    let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
+                    let audited = self.audit(recorded, &outcomes).await;
+                    self.settle(&settled, &outcomes, &audited).await;
+                    cursor = moved;
+                    width = width.saturating_mul(2);
+                    races_lost = 0;
+                    delays.reset();
+                    self.resume();
+                    held.map(|hold| hold.failure.to_string())
+                }
+                Attempt::Held(hold) => Some(hold.failure.to_string()),
+                Attempt::Unavailable(error) => Some(error),
+                Attempt::RaceLost(what) => {
+                    races_lost += 1;
+                    tracing::debug!(lane = self.lane.lane, what, races_lost, "decided again");
+                    if races_lost == RACE_ROUNDS_MAX {
+                        width = 1;
+                    }
+                    (races_lost > RACE_ROUNDS_MAX).then(|| format!("lost a race: {what}"))
+                }
+                Attempt::Data(error) => refine(&mut works, &mut width, take, error),
+                Attempt::LaneLost => return BatchEnd::LaneLost,
+            };
+            if let Some(reason) = wait_for
+                && !self.hold(HoldCause::Store, &reason, &mut delays).await
+            {
+                return BatchEnd::StoreAway;
+            }
+        }
+        BatchEnd::Settled { cursor }
+    }
+
+    fn resume(&self) {
+        self.holding.send_if_modified(|holding| holding.take().is_some());
+    }
+
+    /// Facts, decide, record, once.
+    async fn attempt(&self, cursor: LaneCursor, works: &[Work]) -> Attempt {
+        let started = Instant::now();
+        let wakes: Vec<_> = works.iter().filter_map(Work::wake).collect();
+        let mut loaded = load(&self.store, cursor, &wakes).await;
+        self.metrics.batch_stage(Stage::Facts, started.elapsed());
+        for gate in &loaded.failed {
+            self.metrics.gate_error(*gate);
+        }
+        if let Some(error) = loaded.data_fault {
+            return Attempt::Data(error);
+        }
+
+        let started = Instant::now();
+        let decided = decide_batch(&mut loaded.facts, &wakes);
+        let count = prefix(works, decided.decisions.len());
+        if count == 0
+            && let Some(hold) = decided.held
+        {
+            return Attempt::Held(hold);
+        }
+        let events: Vec<&Event> = works[..count].iter().map(|work| &work.event).collect();
+        let (record, outcomes) =
+            draft(&self.lane, cursor, &events, decided.decisions, self.clock.now());
+        self.metrics.batch_stage(Stage::Decide, started.elapsed());
+
+        let started = Instant::now();
+        let recorded = self.store.record(&record).await;
+        self.metrics.batch_stage(Stage::Record, started.elapsed());
+        match recorded {
+            Ok(recorded) => {
+                Attempt::Recorded { recorded, outcomes, cursor: record.to, held: decided.held }
+            }
+            Err(RecordError::LaneLost) => Attempt::LaneLost,
+            Err(RecordError::RaceLost { what }) => Attempt::RaceLost(what),
+            Err(RecordError::Store(StoreError::Data { error })) => Attempt::Data(error),
+            Err(RecordError::Store(error @ StoreError::Unavailable { .. })) => {
+                Attempt::Unavailable(error.to_string())
+            }
+        }
+    }
+
+    /// Publishes until the stream has everything; the decisions are durable and cannot go stale.
+    async fn audit(&self, mut recorded: Recorded, outcomes: &[Outcome]) -> Audited {
+        let started = Instant::now();
+        let events: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
+        let mut delays = self.delays();
+        loop {
+            match self.audit.publish(recorded, &events).await {
+                Ok(audited) => {
+                    self.resume();
+                    self.metrics.batch_stage(Stage::Audit, started.elapsed());
+                    return audited;
+                }
+                Err((unaudited, error)) => {
+                    self.metrics.audit_publish_failed();
+                    self.hold(HoldCause::Audit, &error.to_string(), &mut delays).await;
+                    recorded = unaudited;
+                }
+            }
+        }
+    }
+
+    /// Acknowledges by proof, tells whoever asked, and counts what is new.
+    async fn settle(&self, works: &[Work], outcomes: &[Outcome], audited: &Audited) {
+        let started = Instant::now();
+        let mut permits = audited.permits();
+        for (work, outcome) in works.iter().zip(outcomes) {
+            let Some(permit) = permits.remove(&work.event.envelope.id) else { continue };
+            let verdict = match outcome.kind {
+                OutcomeKind::Rejected => Verdict::Terminate,
+                _ => Verdict::Done,
+            };
+            if let Err(error) = self.consumer.acknowledge(&work.delivery, verdict, permit).await {
+                tracing::debug!(%error, "an acknowledgement was not sent; it will be delivered again");
+            }
+            if let (Some(subject), Some(record)) =
+                (&work.event.envelope.outcome_to, &outcome.record)
+            {
+                self.consumer.tell(subject, record.clone()).await;
+            }
+            report::settled(&self.metrics, &work.event, outcome, self.clock.now());
+        }
+        self.metrics.batch_stage(Stage::Settle, started.elapsed());
+    }
+
+    /// Waits before the next attempt. False when the store has been away for too long.
+    async fn hold(&self, cause: HoldCause, reason: &str, delays: &mut Delays) -> bool {
+        let delay = delays.next_delay();
+        let held_for = delays.held_for();
+        if self.holding.borrow().is_none() {
+            self.metrics.lane_hold(cause);
+            tracing::warn!(lane = self.lane.lane, cause = cause.as_str(), reason, "the lane holds");
+        }
+        self.holding.send_replace(Some(Holding { cause, reason: reason.to_owned() }));
+        if cause == HoldCause::Store && held_for >= self.options.store_away_give_up {
+            tracing::warn!(
+                lane = self.lane.lane,
+                reason,
+                "the store stays away: giving the lane up"
+            );
+            return false;
+        }
+        tokio::time::sleep(delay).await;
+        true
+    }
+}
+
+impl Work {
+    fn wake(&self) -> Option<&crate::wake::Wake> {
+        match &self.event.content {
+            Content::Wake(wake) => Some(Arc::as_ref(wake)),
+            Content::NoWake(_) | Content::Rejected(_) => None,
+        }
+    }
+
+    fn reject(&mut self, reason: RejectReason, fault: String) {
+        let body = self.delivery.message.body.clone();
+        self.event.content = Content::Rejected(Rejection { reason, fault, body });
+    }
+}
+
+/// How many events lie before the first undecided wake.
+fn prefix(works: &[Work], decisions: usize) -> usize {
+    let mut undecided = works.iter().enumerate().filter(|(_, work)| work.wake().is_some());
+    undecided.nth(decisions).map_or(works.len(), |(index, _)| index)
+}
+
+/// Halves the width, or, where one event is alone, sets it aside. Returns what to wait for if there
+/// is nothing to set aside: an event without a wake cannot be at fault.
+fn refine(works: &mut [Work], width: &mut usize, take: usize, error: String) -> Option<String> {
+    if take > 1 {
+        *width = take / 2;
+        return None;
+    }
+    *width = 1;
+    let work = works.first_mut()?;
+    if work.wake().is_none() {
+        return Some(error);
+    }
+    work.reject(RejectReason::Unstorable, error);
+    None
+}

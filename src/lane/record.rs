@@ -1,0 +1,275 @@
+//! Turns decisions into what the store writes and what becomes known of them. Pure.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+
+use crate::admission::decision::PriorOutcome;
+use crate::admission::{Decision, Refusal};
+use crate::audit::{AuditClass, AuditEvent};
+use crate::outcome::{OutcomeKind, OutcomeRecord};
+use crate::store::{
+    BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RefusedWake,
+};
+use crate::wake::decode::{Content, Event, Rejection};
+use crate::wake::token::token;
+use crate::wake::{RunId, UtcMicros, Wake};
+
+/// Most bytes of a rejected body that its audit event carries.
+pub const AUDIT_BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// What became of one event.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Label of `wakegate_wakes_total`.
+    pub kind: OutcomeKind,
+    /// For a wake, what the gates concluded.
+    pub decision: Option<Decision>,
+    /// The outcome record as JSON, where somebody will read it.
+    pub record: Option<String>,
+    /// What operators must learn of it.
+    pub audit: Option<AuditEvent>,
+}
+
+impl Outcome {
+    /// Whether this only repeats what an earlier delivery decided: it moves no metric.
+    #[must_use]
+    pub fn is_repeat(&self) -> bool {
+        matches!(self.decision, Some(Decision::Repeat(_)))
+    }
+}
+
+/// Drafts one transaction for the first events of a batch, with one decision for each wake among
+/// them, and says what became of each event.
+///
+/// # Panics
+/// When there are fewer decisions than wakes, which the caller's prefix rules out.
+#[must_use]
+pub fn draft(
+    lane: &LaneKey,
+    from: LaneCursor,
+    events: &[&Event],
+    decisions: Vec<Decision>,
+    decided_at: UtcMicros,
+) -> (BatchRecord, Vec<Outcome>) {
+    let mut draft = Draft::new(lane, from, decided_at);
+    let mut decisions = decisions.into_iter();
+    let mut outcomes = Vec::with_capacity(events.len());
+    for event in events {
+        draft.advance(event);
+        outcomes.push(match &event.content {
+            Content::Wake(wake) => {
+                let decision = decisions.next().expect("one decision for each wake of the prefix");
+                draft.wake(event, wake, decision)
+            }
+            Content::NoWake(no_wake) => Outcome {
+                kind: OutcomeKind::NoWake,
+                decision: None,
+                record: event
+                    .envelope
+                    .outcome_to
+                    .is_some()
+                    .then(|| OutcomeRecord::of_no_wake(&event.envelope, no_wake, decided_at))
+                    .map(|record| record.to_json()),
+                audit: None,
+            },
+            Content::Rejected(rejection) => rejected(event, rejection, decided_at),
+        });
+    }
+    (draft.batch, outcomes)
+}
+
+struct Draft {
+    batch: BatchRecord,
+    decided_at: UtcMicros,
+    /// Where a run that wakes of this batch joined is written.
+    targets: HashMap<RunId, Target>,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Inserted(usize),
+    Updated(usize),
+}
+
+impl Draft {
+    fn new(lane: &LaneKey, from: LaneCursor, decided_at: UtcMicros) -> Self {
+        let batch = BatchRecord {
+            lane: lane.clone(),
+            from,
+            to: from,
+            runs: Vec::new(),
+            merges: Vec::new(),
+            merged_wakes: Vec::new(),
+            keys: Vec::new(),
+            refusals: Vec::new(),
+            covers: Vec::new(),
+        };
+        Self { batch, decided_at, targets: HashMap::new() }
+    }
+
+    /// The fence never runs back: a redelivery of what is decided leaves it where it is.
+    fn advance(&mut self, event: &Event) {
+        self.batch.covers.push(event.envelope.id);
+        if event.envelope.sequence > self.batch.to.decided_sequence {
+            self.batch.to = LaneCursor {
+                decided_sequence: event.envelope.sequence,
+                decided_instant: event.envelope.requested_at,
+            };
+        }
+    }
+
+    fn wake(&mut self, event: &Event, wake: &Arc<Wake>, decision: Decision) -> Outcome {
+        match &decision {
+            Decision::Admit { degraded } => {
+                self.targets.insert(wake.id, Target::Inserted(self.batch.runs.len()));
+                self.take_key(wake, wake.id);
+                self.batch.runs.push(NewRun {
+                    wake: Arc::clone(wake),
+                    payload: wake.payload.clone(),
+                    coalesced_count: 1,
+                    degraded: degraded.as_ref().map(crate::admission::Degraded::reason),
+                    decided_at: self.decided_at,
+                });
+            }
+            Decision::Merge { run_id, takes_key } => {
+                if *takes_key {
+                    self.take_key(wake, *run_id);
+                }
+                self.join(wake, *run_id);
+            }
+            Decision::Repeat(_) | Decision::Deduplicate { .. } | Decision::Refuse(_) => {}
+        }
+        let outcome = describe(event, wake, decision, self.decided_at);
+        if let (Some(Decision::Refuse(refusal)), Some(record)) =
+            (&outcome.decision, &outcome.record)
+        {
+            self.batch.refusals.push(RefusedWake {
+                wake: Arc::clone(wake),
+                reason: refusal.as_str(),
+                record: record.clone(),
+            });
+        }
+        outcome
+    }
+
+    fn take_key(&mut self, wake: &Wake, run_id: RunId) {
+        if let Some(key) = wake.occurrence.key() {
+            self.batch.keys.push(NewKey {
+                organization_id: wake.organization_id.clone(),
+                idempotency_key: key.clone(),
+                run_id,
+                requested_at: wake.requested_at,
+            });
+        }
+    }
+
+    /// Folds a merge into the one write of its run.
+    fn join(&mut self, wake: &Arc<Wake>, run_id: RunId) {
+        self.batch.merged_wakes.push(MergedWake {
+            wake: Arc::clone(wake),
+            run_id,
+            decided_at: self.decided_at,
+        });
+        match self.targets.get(&run_id) {
+            Some(&Target::Inserted(index)) => {
+                let run = &mut self.batch.runs[index];
+                run.payload = wake.payload.clone();
+                run.coalesced_count += 1;
+            }
+            Some(&Target::Updated(index)) => {
+                let run = &mut self.batch.merges[index];
+                run.payload = wake.payload.clone();
+                run.joined += 1;
+            }
+            None => {
+                self.targets.insert(run_id, Target::Updated(self.batch.merges.len()));
+                let payload = wake.payload.clone();
+                self.batch.merges.push(MergedRun { run_id, payload, joined: 1 });
+            }
+        }
+    }
+}
+
+/// A record is made only where somebody will read it: an audit event, or whoever asked.
+fn describe(event: &Event, wake: &Wake, decision: Decision, decided_at: UtcMicros) -> Outcome {
+    let kind = kind_of(&decision);
+    let audit = audit_of(&decision);
+    let record =
+        (audit.is_some() || event.envelope.outcome_to.is_some()).then(|| match &decision {
+            Decision::Repeat(PriorOutcome::Refused { record, .. }) => record.clone(),
+            _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, decided_at).to_json(),
+        });
+    let audit = audit.zip(record.as_ref()).map(|((class, reason), record)| AuditEvent {
+        wake_id: wake.id,
+        class,
+        reason,
+        organization_token: token(wake.organization_id.as_str()).into_owned(),
+        record: record.clone(),
+    });
+    Outcome { kind, decision: Some(decision), record, audit }
+}
+
+fn kind_of(decision: &Decision) -> OutcomeKind {
+    match decision {
+        Decision::Admit { .. } | Decision::Repeat(PriorOutcome::Queued { .. }) => {
+            OutcomeKind::Queued
+        }
+        Decision::Merge { .. } | Decision::Repeat(PriorOutcome::Coalesced { .. }) => {
+            OutcomeKind::Coalesced
+        }
+        Decision::Deduplicate { .. } | Decision::Repeat(PriorOutcome::Deduplicated { .. }) => {
+            OutcomeKind::Deduplicated
+        }
+        Decision::Refuse(_) | Decision::Repeat(PriorOutcome::Refused { .. }) => {
+            OutcomeKind::Refused
+        }
+    }
+}
+
+/// A repeat is published again: the process may have ended between commit and publication, and the
+/// stream drops what it has by message id.
+fn audit_of(decision: &Decision) -> Option<(AuditClass, String)> {
+    match decision {
+        Decision::Admit { degraded: Some(degraded) } => {
+            Some((AuditClass::Degraded, degraded.reason().as_str().to_owned()))
+        }
+        Decision::Repeat(PriorOutcome::Queued { degraded: Some(reason), .. }) => {
+            Some((AuditClass::Degraded, reason.as_str().to_owned()))
+        }
+        Decision::Refuse(refusal) => {
+            Some((AuditClass::Refused, Refusal::as_str(refusal).to_owned()))
+        }
+        Decision::Repeat(PriorOutcome::Refused { reason, .. }) => {
+            Some((AuditClass::Refused, reason.clone()))
+        }
+        Decision::Admit { degraded: None }
+        | Decision::Merge { .. }
+        | Decision::Deduplicate { .. }
+        | Decision::Repeat(
+            PriorOutcome::Queued { degraded: None, .. }
+            | PriorOutcome::Coalesced { .. }
+            | PriorOutcome::Deduplicated { .. },
+        ) => None,
+    }
+}
+
+fn rejected(event: &Event, rejection: &Rejection, decided_at: UtcMicros) -> Outcome {
+    let mut record = OutcomeRecord::of_rejection(&event.envelope, rejection, decided_at);
+    let reply = record.to_json();
+    let body = &rejection.body[..rejection.body.len().min(AUDIT_BODY_BYTES_MAX)];
+    record.body_base64 = Some(base64::engine::general_purpose::STANDARD.encode(body));
+    Outcome {
+        kind: OutcomeKind::Rejected,
+        decision: None,
+        record: Some(reply),
+        audit: Some(AuditEvent {
+            wake_id: event.envelope.id,
+            class: AuditClass::Rejected,
+            reason: rejection.reason.as_str().to_owned(),
+            organization_token: event.envelope.organization_token.to_string(),
+            record: record.to_json(),
+        }),
+    }
+}

@@ -1,0 +1,354 @@
+//! One term of a lane: from the first pull until the lane is lost, given up, or shut down.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+
+use super::{Holding, STANDBY};
+use super::barrier::Barrier;
+use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
+use crate::audit::AuditLog;
+use crate::health::{Component, ComponentState, Health};
+use crate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo};
+use crate::shutdown::Shutdown;
+use crate::store::{LaneCursor, Store};
+use crate::wake::UtcMicros;
+
+/// First wait before the barrier asks again; it doubles up to [`BARRIER_ASK_MAX`].
+const BARRIER_ASK_MIN: Duration = Duration::from_millis(5);
+/// Longest wait before the barrier asks again.
+const BARRIER_ASK_MAX: Duration = Duration::from_millis(500);
+
+/// Patrols without a delivery, while messages are pending, after which the pull is built anew.
+const QUIET_PATROLS_MAX: u32 = 2;
+
+/// Why a term ended.
+#[derive(Debug)]
+pub enum TermEnd {
+    /// As asked; everything taken in was finished, or a hold left it to the next owner.
+    Shutdown,
+    /// The broker is away, or the consumer is gone.
+    Broker(BrokerError),
+    /// Another worker has the lane.
+    LaneLost,
+    /// The store stayed away for too long.
+    StoreAway,
+}
+
+type Working<'a> = Pin<Box<dyn Future<Output = BatchEnd> + Send + 'a>>;
+type Asking<'a> = Pin<Box<dyn Future<Output = Result<LaneInfo, BrokerError>> + Send + 'a>>;
+
+/// State of a term.
+pub struct Term<'a, S, A, C: LaneConsumer> {
+    bench: &'a Bench<S, A, C>,
+    health: &'a Health,
+    shutdown: &'a Shutdown,
+    barrier: Barrier,
+    /// The lane's cursor, read anew whenever the barrier is lowered.
+    cursor: Option<LaneCursor>,
+    /// Taken in and not in work, by stream sequence. Bounded by the consumer's `max_ack_pending`.
+    held: BTreeMap<u64, Delivery>,
+    /// In work and not yet settled as a batch.
+    in_work: Vec<Delivery>,
+    /// Deliveries since the last patrol.
+    taken_in: u64,
+    /// Patrols in a row that found nothing taken in: with messages pending, the pull is stuck.
+    quiet_patrols: u32,
+    pending: u64,
+    /// Set once the term only finishes what it has.
+    ending: Option<TermEnd>,
+    /// Shutdown was asked for: a hold is no longer waited out.
+    stopping: bool,
+}
+
+impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
+    /// A term that has not begun to pull.
+    pub fn new(
+        bench: &'a Bench<S, A, C>,
+        health: &'a Health,
+        shutdown: &'a Shutdown,
+    ) -> Self {
+        Self {
+            bench,
+            health,
+            shutdown,
+            barrier: Barrier::default(),
+            cursor: None,
+            held: BTreeMap::new(),
+            in_work: Vec::new(),
+            taken_in: 0,
+            quiet_patrols: 0,
+            pending: 0,
+            ending: None,
+            stopping: false,
+        }
+    }
+
+    /// Runs the term to its end.
+    pub async fn run(mut self) -> TermEnd {
+        let mut feed = match self.bench.consumer.open().await {
+            Ok(feed) => Some(feed),
+            Err(error) => return TermEnd::Broker(error),
+        };
+        let bench = self.bench;
+        let mut working: Option<Working<'a>> = None;
+        let mut asking: Option<Asking<'a>> = None;
+        let mut ask_after = BARRIER_ASK_MIN;
+        let mut ask_at = Instant::now();
+        let mut patrol = tokio::time::interval(bench.options.ack_wait / 3);
+        let mut holding = bench.holding.subscribe();
+        patrol.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        self.report(None);
+        loop {
+            if working.is_none() {
+                if let (Some(cursor), false) = (self.cursor, self.barrier.is_raised()) {
+                    let batch = self.take_batch();
+                    if !batch.is_empty() {
+                        self.in_work.clone_from(&batch);
+                        working = Some(Box::pin(bench.work(cursor, batch)));
+                    }
+                }
+                if working.is_none() && self.ending.is_some() {
+                    return self.finish().await;
+                }
+            }
+            let asks = self.barrier.is_raised() && working.is_none() && asking.is_none();
+            tokio::select! {
+                next = next(&mut feed) => match next {
+                    Ok(delivery) => {
+                        self.take_in(delivery);
+                        self.drain(&mut feed);
+                        (ask_after, ask_at) = (BARRIER_ASK_MIN, Instant::now());
+                    }
+                    Err(error) => self.end(TermEnd::Broker(error), &mut feed),
+                },
+                end = poll_some(&mut working) => {
+                    working = None;
+                    self.in_work.clear();
+                    match end {
+                        BatchEnd::Settled { cursor } => self.cursor = Some(cursor),
+                        BatchEnd::LaneLost => return TermEnd::LaneLost,
+                        BatchEnd::StoreAway => return TermEnd::StoreAway,
+                    }
+                    self.measure();
+                }
+                () = tokio::time::sleep_until(ask_at), if asks => {
+                    asking = Some(Box::pin(bench.consumer.info()));
+                }
+                info = poll_some(&mut asking) => {
+                    asking = None;
+                    match info {
+                        Ok(info) => match self.look_at(&info, working.is_some()).await {
+                            Some(end) => return end,
+                            None if self.barrier.is_raised() => {
+                                ask_at = Instant::now() + ask_after;
+                                ask_after = (ask_after * 2).min(BARRIER_ASK_MAX);
+                            }
+                            None => {}
+                        },
+                        Err(error) => self.end(TermEnd::Broker(error), &mut feed),
+                    }
+                }
+                _ = patrol.tick() => {
+                    self.quiet_patrols = if self.taken_in == 0 { self.quiet_patrols + 1 } else { 0 };
+                    self.taken_in = 0;
+                    self.keep().await;
+                    if asking.is_none() && self.ending.is_none() {
+                        asking = Some(Box::pin(bench.consumer.info()));
+                    }
+                }
+                _ = holding.changed() => {
+                    let held = holding.borrow_and_update().clone();
+                    self.report(held.as_ref());
+                    if held.is_some() && self.stopping {
+                        return self.finish().await;
+                    }
+                }
+                () = self.shutdown.requested(), if !self.stopping => {
+                    self.stopping = true;
+                    self.end(TermEnd::Shutdown, &mut feed);
+                    if bench.holding.borrow().is_some() {
+                        return self.finish().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops pulling. What a shutdown finds taken in and in order is finished; a lost broker leaves
+    /// it, for what it holds may be somebody else's by then.
+    fn end(&mut self, end: TermEnd, feed: &mut Option<C::Feed>) {
+        *feed = None;
+        if self.barrier.is_raised() || !matches!(end, TermEnd::Shutdown) {
+            self.held.clear();
+        }
+        self.ending.get_or_insert(end);
+    }
+
+    async fn finish(&mut self) -> TermEnd {
+        let end = self.ending.take().unwrap_or(TermEnd::Shutdown);
+        if matches!(end, TermEnd::Shutdown) {
+            let _ = self.bench.consumer.flush().await;
+            if self.barrier.pin_id().is_some()
+                && let Err(error) = self.bench.consumer.unpin().await
+            {
+                tracing::debug!(%error, "the lane was not unpinned; its pin will time out");
+            }
+        }
+        end
+    }
+
+    fn take_in(&mut self, delivery: Delivery) {
+        if let Some(raised) = self.barrier.observe(&delivery) {
+            tracing::debug!(
+                lane = self.bench.lane.lane,
+                stream_sequence = delivery.message.sequence,
+                ?raised,
+                "barrier raised"
+            );
+        }
+        self.taken_in += 1;
+        self.pending = delivery.pending;
+        if delivery.deliveries > 1 {
+            self.bench.metrics.redelivered(1);
+        }
+        let sequence = delivery.message.sequence;
+        let in_work = delivery.deliveries > 1
+            && self.in_work.iter().any(|other| other.message.sequence == sequence);
+        if !in_work {
+            self.held.insert(sequence, delivery);
+        }
+    }
+
+    /// Takes in what has arrived already, up to a batch.
+    fn drain(&mut self, feed: &mut Option<C::Feed>) {
+        for _ in 0..self.bench.options.batch_wakes_max {
+            match next(feed).now_or_never() {
+                Some(Ok(delivery)) => self.take_in(delivery),
+                Some(Err(error)) => return self.end(TermEnd::Broker(error), feed),
+                None => return,
+            }
+        }
+    }
+
+    /// The next wakes in stream order: as many as are here, up to the limits, and a message that has
+    /// been delivered too often by itself.
+    fn take_batch(&mut self) -> Vec<Delivery> {
+        let options = &self.bench.options;
+        let mut batch: Vec<Delivery> = Vec::new();
+        let mut bytes = 0;
+        while let Some(entry) = self.held.first_entry() {
+            let delivery = entry.get();
+            let alone = delivery.deliveries >= ISOLATED_DELIVERIES_MIN;
+            bytes += delivery.message.body.len();
+            let full = batch.len() == options.batch_wakes_max || bytes > options.batch_bytes_max;
+            if !batch.is_empty() && (alone || full) {
+                break;
+            }
+            batch.push(entry.remove());
+            if alone {
+                break;
+            }
+        }
+        batch
+    }
+
+    /// Tells the server that everything here is still in work.
+    async fn keep(&mut self) {
+        for delivery in self.in_work.iter().chain(self.held.values()) {
+            if let Err(error) = self.bench.consumer.progress(delivery).await {
+                tracing::debug!(%error, "progress was not sent");
+                return;
+            }
+        }
+    }
+
+    /// Draws the conclusions from the server's view of the lane.
+    async fn look_at(&mut self, info: &LaneInfo, working: bool) -> Option<TermEnd> {
+        self.pending = info.pending;
+        let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
+        self.bench.metrics.set_lane_owned(self.bench.lane.lane, ours);
+        let has_work = working || !self.held.is_empty();
+        let stuck = self.quiet_patrols >= QUIET_PATROLS_MAX && info.pending > 0 && !has_work;
+        if stuck && (ours || info.pin_id.is_none()) {
+            let error = "messages are pending and none is delivered".to_owned();
+            return Some(TermEnd::Broker(BrokerError::Unavailable { error }));
+        }
+        if !ours {
+            if has_work && info.pin_id.is_some() {
+                return Some(TermEnd::LaneLost);
+            }
+            self.cursor = None;
+            self.report(self.bench.holding.borrow().clone().as_ref());
+            return None;
+        }
+        if self.barrier.is_raised() && !working {
+            let held: Vec<u64> = self.held.keys().copied().collect();
+            if self.barrier.try_lower(info, &held) {
+                return self.take_up().await;
+            }
+        }
+        self.measure();
+        None
+    }
+
+    /// Reads where the lane stands, now that it is ours and everything is here.
+    async fn take_up(&mut self) -> Option<TermEnd> {
+        match self.bench.store.lane_cursor(&self.bench.lane).await {
+            Ok(cursor) => {
+                self.cursor = Some(cursor);
+                self.bench.holding.send_replace(None);
+                self.report(None);
+                None
+            }
+            Err(error) => {
+                tracing::warn!(lane = self.bench.lane.lane, %error, "the lane cannot be taken up");
+                Some(TermEnd::Broker(BrokerError::Unavailable { error: error.to_string() }))
+            }
+        }
+    }
+
+    fn report(&self, holding: Option<&Holding>) {
+        let component = Component::Lane(self.bench.lane.lane);
+        match holding {
+            Some(holding) => {
+                self.health.set(component, ComponentState::Waiting, Some(&holding.reason));
+            }
+            None if self.cursor.is_some() => self.health.set(component, ComponentState::Ok, None),
+            None => self.health.set(component, ComponentState::Standby, Some(STANDBY)),
+        }
+    }
+
+    fn measure(&self) {
+        let lane = self.bench.lane.lane;
+        let waiting = self.held.len() + self.in_work.len();
+        self.bench.metrics.set_lane_pending(lane, self.pending + waiting as u64);
+        let oldest = self
+            .in_work
+            .iter()
+            .chain(self.held.values())
+            .map(|delivery| delivery.message.stored_at_nanos)
+            .min()
+            .map(|nanos| self.bench.clock.now().since(UtcMicros::from_nanos(nanos)));
+        self.bench.metrics.set_lane_oldest_pending(lane, oldest.unwrap_or_default());
+    }
+}
+
+/// The next delivery; never, once the feed is closed.
+async fn next<F: LaneFeed>(feed: &mut Option<F>) -> Result<Delivery, BrokerError> {
+    match feed {
+        Some(feed) => feed.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The result of a future that may not be there; never, if it is not.
+async fn poll_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
