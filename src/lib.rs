@@ -10,6 +10,11 @@
 pub mod admission;
 pub mod audit;
 pub mod clock;
+pub mod error_text;
+pub mod health;
+pub mod intake;
+pub mod lane;
+pub mod metrics;
 pub mod outcome;
 pub mod store;
 pub mod wake;

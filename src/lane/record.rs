@@ -30,14 +30,8 @@ pub struct Outcome {
     pub record: Option<String>,
     /// What operators must learn of it.
     pub audit: Option<AuditEvent>,
-}
-
-impl Outcome {
-    /// Whether this only repeats what an earlier delivery decided: it moves no metric.
-    #[must_use]
-    pub fn is_repeat(&self) -> bool {
-        matches!(self.decision, Some(Decision::Repeat(_)))
-    }
+    /// This only repeats what an earlier delivery decided: it moves no metric.
+    pub repeat: bool,
 }
 
 /// Drafts one transaction for the first events of a batch, with one decision for each wake among
@@ -73,11 +67,19 @@ pub fn draft(
                     .then(|| OutcomeRecord::of_no_wake(&event.envelope, no_wake, decided_at))
                     .map(|record| record.to_json()),
                 audit: None,
+                repeat: is_past(from, event),
             },
-            Content::Rejected(rejection) => rejected(event, rejection, decided_at),
+            Content::Rejected(rejection) => {
+                rejected(event, rejection, decided_at, is_past(from, event))
+            }
         });
     }
     (draft.batch, outcomes)
+}
+
+/// What is no wake leaves no row; that it was decided is told by the cursor being past it.
+fn is_past(from: LaneCursor, event: &Event) -> bool {
+    event.envelope.sequence <= from.decided_sequence
 }
 
 struct Draft {
@@ -208,7 +210,8 @@ fn describe(event: &Event, wake: &Wake, decision: Decision, decided_at: UtcMicro
         organization_token: token(wake.organization_id.as_str()).into_owned(),
         record: record.clone(),
     });
-    Outcome { kind, decision: Some(decision), record, audit }
+    let repeat = matches!(decision, Decision::Repeat(_));
+    Outcome { kind, decision: Some(decision), record, audit, repeat }
 }
 
 fn kind_of(decision: &Decision) -> OutcomeKind {
@@ -255,7 +258,12 @@ fn audit_of(decision: &Decision) -> Option<(AuditClass, String)> {
     }
 }
 
-fn rejected(event: &Event, rejection: &Rejection, decided_at: UtcMicros) -> Outcome {
+fn rejected(
+    event: &Event,
+    rejection: &Rejection,
+    decided_at: UtcMicros,
+    repeat: bool,
+) -> Outcome {
     let mut record = OutcomeRecord::of_rejection(&event.envelope, rejection, decided_at);
     let reply = record.to_json();
     let body = &rejection.body[..rejection.body.len().min(AUDIT_BODY_BYTES_MAX)];
@@ -271,5 +279,6 @@ fn rejected(event: &Event, rejection: &Rejection, decided_at: UtcMicros) -> Outc
             organization_token: event.envelope.organization_token.to_string(),
             record: record.to_json(),
         }),
+        repeat,
     }
 }

@@ -11,7 +11,7 @@ use super::record::Outcome;
 
 /// Counts and logs one settled event.
 pub fn settled(metrics: &Metrics, event: &Event, outcome: &Outcome, now: UtcMicros) {
-    if outcome.is_repeat() {
+    if outcome.repeat {
         return;
     }
     let envelope = &event.envelope;

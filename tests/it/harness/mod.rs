@@ -1,4 +1,31 @@
-//! Starts the real servers that the tests run against.
+//! Starts the real servers that the tests run against, and stands in for everybody else.
 
+pub mod case;
+pub mod logs;
 pub mod nats;
+pub mod outside;
 pub mod postgres;
+pub mod world;
+
+use std::time::Duration;
+
+/// Longest that a test waits for an event; far above what any takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until a condition holds, looking every few milliseconds.
+///
+/// # Panics
+/// After [`PATIENCE`].
+pub async fn until(condition: impl FnMut() -> bool) {
+    until_or(condition, || "the condition never held".to_owned()).await;
+}
+
+/// As [`until`]; `explain` says what was there instead.
+pub async fn until_or(mut condition: impl FnMut() -> bool, explain: impl Fn() -> String) {
+    let mut looks = tokio::time::interval(Duration::from_millis(2));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "{}", explain());
+        looks.tick().await;
+    }
+}

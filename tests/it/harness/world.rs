@@ -303,13 +303,8 @@ impl<S: Store> World<S> {
     }
 
     /// The value of one metric line, such as `wakegate_refusals_total{reason="agent_paused"}`.
-    pub fn metric(&self, series: &str) -> f64 {
-        let text = self.bench.metrics.render();
-        let line = text
-            .lines()
-            .find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')))
-            .unwrap_or_else(|| panic!("no series {series} in\n{text}"));
-        line.rsplit(' ').next().unwrap().parse().unwrap()
+    pub fn metric(&self, series_name: &str) -> f64 {
+        series(&self.bench.metrics, series_name)
     }
 
     /// Every counter of the allowance, by reason.
@@ -329,4 +324,14 @@ pub fn brief(record: &Value) -> String {
         (None, Some(degraded)) => format!("{outcome}/{degraded}"),
         (None, None) => outcome.to_owned(),
     }
+}
+
+/// The value of one series of a registry.
+pub fn series(metrics: &Metrics, name: &str) -> f64 {
+    let text = metrics.render();
+    let line = text
+        .lines()
+        .find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')))
+        .unwrap_or_else(|| panic!("no series {name} in\n{text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
 }
