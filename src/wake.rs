@@ -6,11 +6,15 @@
 //! Architecture Invariant: nothing in `wake` imports tokio, sqlx, async-nats or tracing.
 
 pub mod decode;
+mod fields;
+mod headers;
 pub mod instant;
 pub mod json;
-pub mod mutation;
+mod mutation;
 pub mod payload;
 pub mod producer;
+mod requested;
+mod subject;
 pub mod token;
 
 use std::fmt;
@@ -144,10 +148,28 @@ identifier!(
 );
 
 impl ActorType {
+    /// A person or an administrative caller.
+    #[must_use]
+    pub fn user() -> Self {
+        Self(Arc::from("user"))
+    }
+
+    /// The actor type that the allowance binds.
+    #[must_use]
+    pub fn agent() -> Self {
+        Self(Arc::from("agent"))
+    }
+
     /// Whether this is exactly `agent` (AC-OFFICE-ASSIGN-RATE-001.1).
     #[must_use]
     pub fn is_agent(&self) -> bool {
         self.as_str() == "agent"
+    }
+}
+
+impl From<&AgentId> for ActorId {
+    fn from(agent: &AgentId) -> Self {
+        Self(Arc::clone(&agent.0))
     }
 }
 
@@ -160,6 +182,17 @@ impl OrganizationId {
 }
 
 impl IdempotencyKey {
+    /// A key that a publisher chose: its limit is [`KEY_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// [`IdFault`] names the limit that `text` breaks.
+    pub fn parse_chosen(text: &str) -> Result<Self, IdFault> {
+        if text.len() > KEY_BYTES_MAX {
+            return Err(IdFault::TooLong { bytes: text.len(), bytes_max: KEY_BYTES_MAX });
+        }
+        Self::parse(text)
+    }
+
     /// Whether coalescing leaves this key out on both sides.
     #[must_use]
     pub fn is_comment(&self) -> bool {
@@ -272,4 +305,14 @@ pub struct Wake {
     pub payload: Payload,
     /// W3C trace context, already checked for form.
     pub traceparent: Option<Arc<str>>,
+}
+
+/// What a body asks for: a wake before its envelope is put around it.
+struct Wanted {
+    organization_id: OrganizationId,
+    project_id: Option<ProjectId>,
+    agent_profile_id: AgentId,
+    reason: Reason,
+    occurrence: Occurrence,
+    payload: Payload,
 }

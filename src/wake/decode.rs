@@ -4,11 +4,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{AgentId, OrganizationId, Producer, ProjectId, TaskId, UtcMicros, Wake, WakeId};
+use super::fields::{Faults, Fields, quoted};
+use super::json::{self, Held};
+use super::mutation::{self, Mutation};
+use super::subject::Subject;
+use super::{
+    AgentId, OrganizationId, Producer, ProjectId, TaskId, UtcMicros, Wake, WakeId, Wanted, headers,
+    requested,
+};
+
+/// `type` of a changed task, from which a wake is derived.
+pub const TASK_MUTATED: &str = "task.mutated.v1";
+/// `type` of a wake as such.
+pub const WAKE_REQUESTED: &str = "wake.requested.v1";
 
 /// Largest body that is decoded, in bytes; the stream itself takes up to 512 KiB.
 pub const BODY_BYTES_MAX: usize = 256 * 1_024;
-/// Most bytes of an `Wakegate-Outcome-To` subject.
+/// Most bytes of a `Wakegate-Outcome-To` subject.
 pub const OUTCOME_SUBJECT_BYTES_MAX: usize = 256;
 
 /// One message as the stream delivered it, stripped of everything that decoding does not read.
@@ -177,6 +189,121 @@ impl RejectReason {
 /// Decodes one delivery. Never panics and never fails: what is at fault is a [`Rejection`].
 #[must_use]
 pub fn decode(message: &Message) -> Event {
-    let _ = message;
-    todo!("written by the decode slice")
+    let subject = Subject::split(&message.subject);
+    let envelope = envelope(message, &subject);
+    let content = content(message, &subject, &envelope).unwrap_or_else(|(reason, fault)| {
+        Content::Rejected(Rejection { reason, fault, body: message.body.clone() })
+    });
+    Event { envelope, content }
+}
+
+fn envelope(message: &Message, subject: &Subject<'_>) -> Envelope {
+    let honoured = |to: &&Arc<str>| headers::may_take_outcomes(to);
+    let outcome_to = message.outcome_to.as_ref().filter(honoured).cloned();
+    let is_traceparent = |value: &&Arc<str>| headers::is_traceparent(value);
+    Envelope {
+        id: WakeId::derive(&message.stream, message.sequence, message.stored_at_nanos),
+        stream: Arc::clone(&message.stream),
+        sequence: message.sequence,
+        requested_at: message.requested_at,
+        producer: Producer::parse(subject.producer)
+            .unwrap_or_else(|_| Producer::shortened(subject.producer)),
+        organization_token: Arc::from(subject.organization_token()),
+        outcome_to_ignored: message.outcome_to.is_some() && outcome_to.is_none(),
+        outcome_to,
+        traceparent: message.traceparent.as_ref().filter(is_traceparent).cloned(),
+    }
+}
+
+/// A reason for rejection, and the fault in words.
+type Fault = (RejectReason, String);
+
+/// The checks in their order: what a later one would read, an earlier one has found readable.
+fn content(
+    message: &Message,
+    subject: &Subject<'_>,
+    envelope: &Envelope,
+) -> Result<Content, Fault> {
+    let fields = found(&message.body)?;
+    let kind = event_type(&fields)?;
+
+    let mut faults = Faults::default();
+    if envelope.producer.as_str() != subject.producer {
+        let _ = Producer::parse(subject.producer).map_err(|fault| faults.note("producer", fault));
+    }
+    let mutation = match kind {
+        EventType::TaskMutated => mutation::read(&fields, &mut faults),
+        EventType::WakeRequested => requested::read(&fields, &mut faults).map(Mutation::Wanted),
+    };
+    let Some(mutation) = mutation.filter(|_| faults.is_empty()) else {
+        return Err((RejectReason::InvalidField, faults.into_text()));
+    };
+
+    let (organization_id, task_id) = match &mutation {
+        Mutation::Wanted(wanted) => (&wanted.organization_id, wanted.payload.task().task()),
+        Mutation::NoWake(no_wake) => (&no_wake.organization_id, Some(&no_wake.task_id)),
+    };
+    subject.check(organization_id, task_id, &mut faults);
+    if !faults.is_empty() {
+        return Err((RejectReason::SubjectMismatch, faults.into_text()));
+    }
+    Ok(match mutation {
+        Mutation::Wanted(wanted) => Content::Wake(Box::new(wanted.by(envelope))),
+        Mutation::NoWake(no_wake) => Content::NoWake(no_wake),
+    })
+}
+
+/// The body's fields; a body that is too large is not looked at.
+fn found(body: &[u8]) -> Result<Fields<'_>, Fault> {
+    if body.len() > BODY_BYTES_MAX {
+        let bytes = body.len();
+        let fault = format!("the body holds {bytes} bytes, {BODY_BYTES_MAX} are allowed");
+        return Err((RejectReason::TooLarge, fault));
+    }
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let fault = format!("the body is no UTF-8 after byte {}", error.valid_up_to());
+        (RejectReason::NotUtf8, fault)
+    })?;
+    Fields::find(text)
+        .map_err(|fault| (RejectReason::NotJson, format!("the body is no JSON object: it {fault}")))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum EventType {
+    TaskMutated,
+    WakeRequested,
+}
+
+fn event_type(fields: &Fields<'_>) -> Result<EventType, Fault> {
+    let found = match fields.kind.raw().map(json::held) {
+        Some(Held::Text(text)) => match &*text {
+            TASK_MUTATED => return Ok(EventType::TaskMutated),
+            WAKE_REQUESTED => return Ok(EventType::WakeRequested),
+            unknown => quoted(unknown),
+        },
+        None => "absent".to_owned(),
+        Some(Held::Null) => "null".to_owned(),
+        Some(Held::Unstorable(_)) => "no text".to_owned(),
+        Some(Held::Other(found)) => found.to_owned(),
+    };
+    let fault = format!("`type` is {found}; known are {TASK_MUTATED} and {WAKE_REQUESTED}");
+    Err((RejectReason::UnknownType, fault))
+}
+
+impl Wanted {
+    fn by(self, envelope: &Envelope) -> Wake {
+        Wake {
+            id: envelope.id,
+            sequence: envelope.sequence,
+            requested_at: envelope.requested_at,
+            producer: envelope.producer.clone(),
+            organization_id: self.organization_id,
+            project_id: self.project_id,
+            agent_profile_id: self.agent_profile_id,
+            reason: self.reason,
+            occurrence: self.occurrence,
+            payload: self.payload,
+            traceparent: envelope.traceparent.clone(),
+        }
+    }
 }

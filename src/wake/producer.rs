@@ -67,6 +67,13 @@ impl Producer {
         checked(token, ID_BYTES_MAX).map(Self)
     }
 
+    /// The token as far as it can be kept: for the envelope of an event that is rejected for it.
+    #[must_use]
+    pub fn shortened(token: &str) -> Self {
+        let kept = token[..token.floor_char_boundary(ID_BYTES_MAX)].replace('\0', "");
+        Self(Arc::from(kept))
+    }
+
     /// The token as published.
     #[must_use]
     pub fn as_str(&self) -> &str {
