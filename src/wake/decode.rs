@@ -205,6 +205,7 @@ fn envelope(message: &Message, subject: &Subject<'_>) -> Envelope {
         id: WakeId::derive(&message.stream, message.sequence, message.stored_at_nanos),
         stream: Arc::clone(&message.stream),
         sequence: message.sequence,
+        stored_at_nanos: message.stored_at_nanos,
         requested_at: message.requested_at,
         producer: Producer::parse(subject.producer)
             .unwrap_or_else(|_| Producer::shortened(subject.producer)),
@@ -248,7 +249,7 @@ fn content(
         return Err((RejectReason::SubjectMismatch, faults.into_text()));
     }
     Ok(match mutation {
-        Mutation::Wanted(wanted) => Content::Wake(Box::new(wanted.by(envelope))),
+        Mutation::Wanted(wanted) => Content::Wake(Arc::new(wanted.by(envelope))),
         Mutation::NoWake(no_wake) => Content::NoWake(no_wake),
     })
 }
