@@ -1,0 +1,290 @@
+//! The worker: waits for its servers, checks that they are as declared, and works every lane until
+//! it is told to end.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::audit::jetstream::JetStreamAudit;
+use crate::broker::{self, Broker, BrokerOptions, Link};
+use crate::clock::Clock;
+use crate::error_text::one_line;
+use crate::health::{Component, ComponentState, Health};
+use crate::intake::jetstream::JetStreamLane;
+use crate::intake::{BrokerError, LaneConsumer as _};
+use crate::lane::hold::Delays;
+use crate::lane::process::Bench;
+use crate::lane::{Lane, LaneOptions};
+use crate::metrics::Metrics;
+use crate::shutdown::Shutdown;
+use crate::store::{Database, LaneKey, SchemaState, StoreError};
+use crate::topology::{StreamFacts, Topology, TopologyError};
+
+/// How often the servers are looked at for readiness.
+const PATROL: Duration = Duration::from_secs(2);
+/// How often `--until-caught-up` asks whether anything is left.
+const CAUGHT_UP_ASK: Duration = Duration::from_millis(50);
+
+/// What a worker is given.
+pub struct Worker<S> {
+    /// Where decisions are kept.
+    pub store: S,
+    /// How to connect to NATS.
+    pub broker: BrokerOptions,
+    /// What the streams are declared to be.
+    pub topology: Topology,
+    /// Limits of every lane; the two times of the server's are taken from the topology.
+    pub lanes: LaneOptions,
+    /// Longest that the end may take once it was asked for.
+    pub shutdown_deadline: Duration,
+    /// End once nothing is pending and nothing unacknowledged in any lane.
+    pub until_caught_up: bool,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What `/readyz` says.
+    pub health: Health,
+    /// Ends the worker.
+    pub shutdown: Shutdown,
+    /// Stamps `decided_at`.
+    pub clock: Clock,
+}
+
+/// Why a worker ended other than by being told to. Each names what a person has to do.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// Correct the configuration.
+    #[error(transparent)]
+    Connect(#[from] broker::BrokerError),
+    /// The streams are missing or not as declared.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The schema is missing, or not the one this program knows.
+    #[error("{remedy}")]
+    Schema {
+        /// What to run.
+        remedy: String,
+    },
+    /// A stream or consumer went away while the worker ran.
+    #[error(transparent)]
+    Lane(#[from] BrokerError),
+    /// A bug: a lane ended by a panic. Its wakes are delivered again.
+    #[error("a lane ended by a panic: {0}")]
+    Panicked(String),
+}
+
+impl<S: Database> Worker<S> {
+    /// Runs until shutdown, or until caught up.
+    ///
+    /// # Errors
+    /// [`WorkerError`] for what waiting cannot mend.
+    pub async fn run(self) -> Result<(), WorkerError> {
+        let broker = broker::connect(&self.broker).await?;
+        let shutdown = self.shutdown.clone();
+        let prepared = tokio::select! {
+            prepared = self.prepare(&broker) => prepared?,
+            () = shutdown.requested() => return Ok(()),
+        };
+        self.work(&broker, &prepared).await
+    }
+
+    /// Waits for both servers, with backoff and without end, and says for what.
+    async fn prepare(&self, broker: &Broker) -> Result<StreamFacts, WorkerError> {
+        let (streams, ()) = tokio::try_join!(self.streams(broker), self.schema())?;
+        Ok(streams)
+    }
+
+    async fn streams(&self, broker: &Broker) -> Result<StreamFacts, WorkerError> {
+        let context = broker.jetstream();
+        let batch_wakes_max = u32::try_from(self.lanes.batch_wakes_max).unwrap_or(u32::MAX);
+        let mut delays = self.delays();
+        loop {
+            self.look_at_link(broker);
+            if *broker.link.borrow() == Link::Up {
+                match self.topology.verify(&context, batch_wakes_max).await {
+                    Ok(facts) => {
+                        self.health.ok(Component::Nats);
+                        self.health.ok(Component::Streams);
+                        return Ok(facts);
+                    }
+                    Err(error) if error.is_temporary() => {
+                        let reason = error.to_string();
+                        tracing::warn!(%error, "waiting for JetStream");
+                        let waiting = ComponentState::Waiting;
+                        self.health.set(Component::Streams, waiting, Some(&reason));
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let mut link = broker.link.clone();
+            tokio::select! {
+                () = tokio::time::sleep(delays.next_delay()) => {}
+                _ = link.changed() => {}
+            }
+        }
+    }
+
+    async fn schema(&self) -> Result<(), WorkerError> {
+        let mut delays = self.delays();
+        loop {
+            match self.store.schema_state().await {
+                Ok(SchemaState::Current) => {
+                    self.health.ok(Component::Database);
+                    return Ok(());
+                }
+                Ok(state) => {
+                    let remedy = state.remedy().unwrap_or_default();
+                    return Err(WorkerError::Schema { remedy });
+                }
+                Err(error) => {
+                    tracing::warn!(error = %one_line(&error), "waiting for the database");
+                    self.note_database(&Err(error));
+                }
+            }
+            tokio::time::sleep(delays.next_delay()).await;
+        }
+    }
+
+    async fn work(&self, broker: &Broker, streams: &StreamFacts) -> Result<(), WorkerError> {
+        let context = broker.jetstream();
+        let consumers: Vec<JetStreamLane> = (0..streams.partitions)
+            .map(|lane| {
+                JetStreamLane::new(
+                    context.clone(),
+                    &streams.stream,
+                    lane,
+                    self.lanes.batch_wakes_max,
+                    self.lanes.batch_bytes_max,
+                )
+            })
+            .collect();
+        let audit = JetStreamAudit::new(context, self.broker.request_timeout);
+        let mut lanes = JoinSet::new();
+        for (lane, consumer) in (0..).zip(&consumers) {
+            let bench = Bench {
+                store: self.store.clone(),
+                audit: audit.clone(),
+                consumer: consumer.clone(),
+                metrics: self.metrics.clone(),
+                clock: self.clock.clone(),
+                lane: LaneKey {
+                    stream: streams.stream.clone(),
+                    stream_created_at: streams.created,
+                    lane,
+                },
+                options: self.lanes,
+                holding: tokio::sync::watch::Sender::new(None),
+            };
+            lanes.spawn(Lane::new(bench, self.health.clone(), self.shutdown.clone()).run());
+        }
+        self.health.ok(Component::Audit);
+        tracing::info!(lanes = streams.partitions, "working");
+        tokio::select! {
+            ended = self.join(&mut lanes) => return ended,
+            () = self.patrol(broker) => {}
+            () = self.caught_up(&consumers) => {
+                tracing::info!("caught up: nothing is pending and nothing unacknowledged");
+                self.shutdown.request();
+            }
+            () = self.shutdown.requested() => {}
+        }
+        self.end(&mut lanes).await
+    }
+
+    /// Waits for every lane; the first that fails ends the others.
+    async fn join(
+        &self,
+        lanes: &mut JoinSet<Result<(), BrokerError>>,
+    ) -> Result<(), WorkerError> {
+        let mut outcome = Ok(());
+        while let Some(lane) = lanes.join_next().await {
+            let ended = match lane {
+                Ok(ended) => ended.map_err(WorkerError::Lane),
+                Err(error) if error.is_cancelled() => Ok(()),
+                Err(error) => Err(WorkerError::Panicked(one_line(&error))),
+            };
+            if ended.is_err() {
+                self.shutdown.request();
+                outcome = outcome.and(ended);
+            }
+        }
+        outcome
+    }
+
+    /// Lets every lane finish its batch, within the deadline; what is left is delivered again.
+    async fn end(
+        &self,
+        lanes: &mut JoinSet<Result<(), BrokerError>>,
+    ) -> Result<(), WorkerError> {
+        let deadline = Instant::now() + self.shutdown_deadline;
+        match tokio::time::timeout_at(deadline, self.join(lanes)).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                tracing::warn!(
+                    lanes = lanes.len(),
+                    "the deadline of the shutdown is over: what is in work is delivered again"
+                );
+                lanes.abort_all();
+                self.join(lanes).await
+            }
+        }
+    }
+
+    /// Keeps readiness true to the servers. Never returns.
+    async fn patrol(&self, broker: &Broker) {
+        let mut ticks = tokio::time::interval(PATROL);
+        let mut link = broker.link.clone();
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.note_database(&self.store.ping().await),
+                changed = link.changed() => if changed.is_err() {
+                    std::future::pending::<()>().await;
+                },
+            }
+            self.look_at_link(broker);
+        }
+    }
+
+    fn look_at_link(&self, broker: &Broker) {
+        let (Link::Connecting(fault) | Link::Down(fault)) = &*broker.link.borrow() else {
+            self.health.ok(Component::Nats);
+            return;
+        };
+        let fault = fault.as_deref().unwrap_or("not connected");
+        let reason = format!("{fault} ({})", broker.servers);
+        self.health.set(Component::Nats, ComponentState::Waiting, Some(&reason));
+    }
+
+    fn note_database(&self, answer: &Result<(), StoreError>) {
+        match answer {
+            Ok(()) => self.health.ok(Component::Database),
+            Err(error) => {
+                let reason = one_line(error);
+                self.health.set(Component::Database, ComponentState::Waiting, Some(&reason));
+            }
+        }
+    }
+
+    /// Returns once every lane has nothing pending and nothing unacknowledged; never, unless asked
+    /// to look.
+    async fn caught_up(&self, consumers: &[JetStreamLane]) {
+        if !self.until_caught_up {
+            std::future::pending::<()>().await;
+        }
+        let mut ticks = tokio::time::interval(CAUGHT_UP_ASK);
+        'ask: loop {
+            ticks.tick().await;
+            for consumer in consumers {
+                match consumer.info().await {
+                    Ok(info) if info.pending == 0 && info.unacknowledged == 0 => {}
+                    _ => continue 'ask,
+                }
+            }
+            return;
+        }
+    }
+
+    fn delays(&self) -> Delays {
+        Delays::new(self.lanes.hold_backoff_min, self.lanes.hold_backoff_max)
+    }
+}
