@@ -229,8 +229,8 @@ fn content(
     let kind = event_type(&fields)?;
 
     let mut faults = Faults::default();
-    if envelope.producer.as_str() != subject.producer {
-        let _ = Producer::parse(subject.producer).map_err(|fault| faults.note("producer", fault));
+    if let Err(fault) = Producer::parse(subject.producer) {
+        faults.note("producer", fault);
     }
     let mutation = match kind {
         EventType::TaskMutated => mutation::read(&fields, &mut faults),

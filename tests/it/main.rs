@@ -5,6 +5,7 @@ mod cli;
 mod criteria;
 mod harness;
 mod hostile;
+mod messages;
 mod serial_model;
 mod shell;
 mod store_contract;
