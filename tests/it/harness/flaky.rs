@@ -1,0 +1,94 @@
+//! A real store whose first count fails, as a blip on its connection would have it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wakegate::admission::decision::PriorOutcome;
+use wakegate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
+};
+use wakegate::store::{
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError,
+};
+use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
+
+/// Passes everything through but the first read of counted runs.
+#[derive(Clone)]
+pub struct FailsOnce<S> {
+    store: S,
+    counted_reads: Arc<AtomicU32>,
+}
+
+impl<S> FailsOnce<S> {
+    pub fn new(store: S) -> Self {
+        Self { store, counted_reads: Arc::default() }
+    }
+
+    /// How often the count was read, the failed one included.
+    pub fn counted_reads(&self) -> u32 {
+        self.counted_reads.load(Ordering::SeqCst)
+    }
+}
+
+impl<S: Store> Store for FailsOnce<S> {
+    async fn lane_cursor(&self, lane: &LaneKey) -> Result<LaneCursor, StoreError> {
+        self.store.lane_cursor(lane).await
+    }
+
+    async fn read_identity(
+        &self,
+        wakes: &[WakeId],
+    ) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
+        self.store.read_identity(wakes).await
+    }
+
+    async fn read_agents(
+        &self,
+        agents: &[Scoped<AgentId>],
+    ) -> Result<HashMap<Scoped<AgentId>, AgentStatus>, StoreError> {
+        self.store.read_agents(agents).await
+    }
+
+    async fn read_pauses(&self, organizations: &[OrganizationId]) -> Result<Pauses, StoreError> {
+        self.store.read_pauses(organizations).await
+    }
+
+    async fn read_keys(
+        &self,
+        keys: &[Scoped<IdempotencyKey>],
+    ) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
+        self.store.read_keys(keys).await
+    }
+
+    async fn read_queued(&self, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
+        self.store.read_queued(wakes).await
+    }
+
+    async fn read_counted(
+        &self,
+        windows: &[CountWindow],
+        runs_max: u32,
+    ) -> Result<CountedRuns, StoreError> {
+        if self.counted_reads.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(StoreError::Unavailable { error: "connection reset".to_owned() });
+        }
+        self.store.read_counted(windows, runs_max).await
+    }
+
+    async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
+        self.store.record(batch).await
+    }
+
+    async fn begin_isolated(&self, lane: &LaneKey, wake: WakeId) -> Result<u32, StoreError> {
+        self.store.begin_isolated(lane, wake).await
+    }
+
+    async fn end_isolated(&self, wake: WakeId) -> Result<(), StoreError> {
+        self.store.end_isolated(wake).await
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.store.ping().await
+    }
+}
