@@ -103,6 +103,7 @@ impl Report {
 
     /// Best effort: there is nowhere left to report a failure to.
     pub(crate) fn failed(&mut self, error: &dyn Error) {
+        let _ = self.out.flush();
         let _ = writeln!(io::stderr(), "\nThe demo failed: {error}");
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     audit: Subscriber,
     database: SqlitePool,
     worker: Process,
-    _nats: Process,
+    nats: Process,
     command: Wakegate,
     directory: TempDir,
 }
@@ -60,7 +60,7 @@ impl Stage {
         })
         .await
         .map_err(|error| worker.account(&error.to_string()))?;
-        Ok(Self { audit, database, worker, _nats: nats, command, directory })
+        Ok(Self { audit, database, worker, nats, command, directory })
     }
 
     /// `wakegate publish --outcome`, and the outcome record that it prints.
@@ -138,7 +138,7 @@ impl Stage {
     pub(crate) async fn strike(self) -> Result<()> {
         self.database.close().await;
         self.worker.terminate().await?;
-        drop(self._nats);
+        drop(self.nats);
         Ok(self.directory.close()?)
     }
 }

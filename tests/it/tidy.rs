@@ -26,11 +26,12 @@ fn files(directory: &str, extension: &str) -> Vec<String> {
     let mut open: Vec<PathBuf> = vec![root().join(directory)];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten() {
-            let path = entry.unwrap().path();
+            let path = entry.expect("a directory that can be listed").path();
             if path.is_dir() {
                 open.push(path);
             } else if path.extension().is_some_and(|found| found == extension) {
-                found.push(path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+                let path = path.strip_prefix(root()).expect("a path below the root");
+                found.push(path.to_str().expect("file names are UTF-8").to_owned());
             }
         }
     }
@@ -42,7 +43,7 @@ fn files(directory: &str, extension: &str) -> Vec<String> {
 fn rust_files() -> Vec<String> {
     let found: Vec<String> =
         ["src", "tests", "examples", "benches"].iter().flat_map(|top| files(top, "rs")).collect();
-    assert!(found.iter().any(|file| file == "src/lib.rs"), "no sources under {:?}", root());
+    assert!(found.iter().any(|file| file == "src/lib.rs"), "no sources under {}", root().display());
     found
 }
 
