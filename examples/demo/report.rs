@@ -90,7 +90,7 @@ impl Report {
             "   cargo install --locked --path .",
             "   wakegate migrate && wakegate streams apply && wakegate run",
             "",
-            "   wakegate publish --outcome examples/demo/events/2-an-agent-loops.jsonl",
+            "   wakegate publish --outcome examples/demo/events/1-a-person-assigns.jsonl",
             "   nats sub 'wake-audit.>'",
             "   curl -s 127.0.0.1:9464/metrics",
             "",
