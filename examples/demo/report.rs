@@ -85,7 +85,7 @@ impl Report {
     pub(crate) fn closing(&mut self) -> Result<()> {
         self.heading("To run it for real")?;
         for line in [
-            "   export WAKEGATE_NATS_URL=nats://127.0.0.1:4222     # nats-server 2.11 or newer",
+            "   export WAKEGATE_NATS_URL=nats://127.0.0.1:4222   # nats-server 2.11+",
             "   export WAKEGATE_DATABASE_URL=postgres://you@host/wakegate",
             "   cargo install --locked --path .",
             "   wakegate migrate && wakegate streams apply && wakegate run",

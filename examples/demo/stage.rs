@@ -94,7 +94,7 @@ impl Stage {
     pub(crate) async fn pause(&self, organization: &str) -> Result<()> {
         sqlx::query(
             "INSERT INTO pauses (id, scope, organization_id, mode, actor, reason, created_at)
-             VALUES ('pause-of-the-demo', 'organization', ?, 'drain', 'demo', 'to be seen', ?)",
+             VALUES ('pause-1', 'organization', ?, 'drain', 'demo', 'to be seen', ?)",
         )
         .bind(organization)
         .bind(Clock::system().now().micros())
