@@ -6,6 +6,7 @@ pub mod logs;
 pub mod nats;
 pub mod outside;
 pub mod postgres;
+pub mod sqlite;
 pub mod world;
 
 use std::time::Duration;
