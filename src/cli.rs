@@ -56,6 +56,7 @@ pub enum Command {
     /// Bring the database's schema up to date
     Migrate(migrate::MigrateArgs),
     /// Apply or check the streams on the server
+    #[command(after_help = streams::AFTER_HELP)]
     Streams {
         /// Which.
         #[command(subcommand)]
@@ -64,6 +65,7 @@ pub enum Command {
     /// Publish events
     Publish(publish::PublishArgs),
     /// Look at the configuration
+    #[command(after_help = config::AFTER_HELP)]
     Config {
         /// Which.
         #[command(subcommand)]

@@ -9,6 +9,8 @@ mod layers;
 pub mod secret;
 pub mod settings;
 mod suggest;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::fmt;

@@ -93,11 +93,8 @@ impl Health {
     #[must_use]
     pub fn new(clock: Clock, lanes: u32, shutdown: Shutdown) -> Self {
         let since = clock.now();
-        let report = |state, reason: &str| ComponentReport {
-            state,
-            since,
-            reason: Some(reason.to_owned()),
-        };
+        let report =
+            |state, reason: &str| ComponentReport { state, since, reason: Some(reason.to_owned()) };
         let waiting = || report(ComponentState::Waiting, "not reached yet");
         let mut components = BTreeMap::from([
             (Component::Nats, waiting()),
@@ -229,7 +226,7 @@ mod tests {
     #[test]
     fn since_moves_with_the_state_and_not_with_the_reason() {
         let (health, clock, _) = worker(1);
-        let seconds = |s| UtcMicros::from_micros(s * 1_000_000);
+        let seconds = |s: i64| UtcMicros::from_micros(s * 1_000_000);
         let database = |health: &Health| health.report().components[&Component::Database].clone();
         clock.set(seconds(2));
         health.set(Component::Database, Waiting, Some("refused"));

@@ -25,8 +25,8 @@ pub enum TelemetryError {
 /// # Errors
 /// [`TelemetryError`] when it is called twice.
 pub fn init(log: &LogConfig) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::try_new(&log.level)
-        .map_err(|error| TelemetryError::Filter(one_line(&error)))?;
+    let filter =
+        EnvFilter::try_new(&log.level).map_err(|error| TelemetryError::Filter(one_line(&error)))?;
     let terminal = io::stderr().is_terminal();
     let people = match log.format {
         LogFormat::Auto => terminal,
@@ -94,7 +94,10 @@ mod tests {
     fn an_error_and_its_causes_are_one_line() {
         for (links, line) in [
             (&["cannot connect"][..], "cannot connect"),
-            (&["cannot connect", "refused", "os error 111"], "cannot connect: refused: os error 111"),
+            (
+                &["cannot connect", "refused", "os error 111"],
+                "cannot connect: refused: os error 111",
+            ),
             (&["cannot connect: refused", "refused"], "cannot connect: refused"),
             (&["two\nlines", "\u{1b}[2J\0"], "two\\nlines: \\u{1b}[2J\\u{0}"),
         ] {

@@ -14,6 +14,11 @@ Examples:
   wakegate --config staging.toml config check
   WAKEGATE_LANES_BATCH_WAKES_MAX=100 wakegate config check";
 
+/// Shown below the help of `config`.
+pub const AFTER_HELP: &str = "\
+Examples:
+  wakegate config check";
+
 /// Subcommands of `config`.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum ConfigCommand {

@@ -96,8 +96,8 @@ impl fmt::Display for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self::new(error.to_string()).exits(Exit::Configuration).remedy(
-            "`wakegate config check` looks again once they are mended; nothing was started",
-        )
+        Self::new(error.to_string())
+            .exits(Exit::Configuration)
+            .remedy("`wakegate config check` looks again once they are mended; nothing was started")
     }
 }

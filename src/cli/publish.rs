@@ -46,7 +46,7 @@ pub struct PublishArgs {
 
 /// A producer is published as it is, so it has to be a token already.
 fn producer_token(text: &str) -> Result<String, String> {
-    if !text.is_empty() && token(text) == text && !text.contains('=') {
+    if token(text) == text {
         return Ok(text.to_owned());
     }
     Err(format!(

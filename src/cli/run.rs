@@ -111,11 +111,7 @@ async fn surround(config: Config, args: RunArgs) -> Result<Exit, Failure> {
 
 /// The work itself, until it has caught up or the shutdown is requested.
 #[expect(clippy::unused_async, reason = "connecting, and the lanes, are awaited here")]
-async fn work(
-    config: Config,
-    args: RunArgs,
-    surroundings: Surroundings,
-) -> Result<Exit, Failure> {
+async fn work(config: Config, args: RunArgs, surroundings: Surroundings) -> Result<Exit, Failure> {
     let (_, _, _) = (config, args.until_caught_up, surroundings);
     Err(Failure::unavailable("run"))
 }

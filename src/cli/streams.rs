@@ -20,6 +20,13 @@ the server match, and what cannot be changed is named as such.
 Examples:
   wakegate streams check";
 
+/// Shown below the help of `streams`.
+pub const AFTER_HELP: &str = "\
+The declaration is compiled in; a directory named by streams.directory is used instead.
+
+Examples:
+  wakegate streams check || wakegate streams apply";
+
 /// Subcommands of `streams`.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum StreamsCommand {

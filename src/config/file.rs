@@ -83,12 +83,15 @@ impl Reading<'_> {
             let name = format!("{section}.{}", key.get_ref());
             match SETTINGS.iter().position(|setting| setting.name() == name) {
                 None => {
-                    let what = suggest::unknown("setting", &name, SETTINGS.iter().map(Setting::name));
+                    let what =
+                        suggest::unknown("setting", &name, SETTINGS.iter().map(Setting::name));
                     self.faults.push(Fault { source, what });
                 }
                 Some(setting) => match as_text(&SETTINGS[setting].kind, value.get_ref()) {
                     Ok(text) => self.values.push(FileValue { setting, text, source }),
-                    Err(what) => self.faults.push(Fault { source, what: format!("{name}: {what}") }),
+                    Err(what) => {
+                        self.faults.push(Fault { source, what: format!("{name}: {what}") })
+                    }
                 },
             }
         }

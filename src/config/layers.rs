@@ -64,6 +64,10 @@ impl Layers {
         for value in values {
             self.apply(value.setting, &value.text, value.source, &SETTINGS[value.setting].name());
         }
+        self.faults.sort_by_key(|fault| match fault.source {
+            Source::Line { line, .. } => line,
+            Source::Default | Source::File { .. } | Source::Variable { .. } => 0,
+        });
     }
 
     fn variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
@@ -76,7 +80,8 @@ impl Layers {
         for (name, value) in ours {
             let source = Source::Variable { name: sanitised(&name) };
             let Some(index) = SETTINGS.iter().position(|setting| setting.variable() == name) else {
-                let what = suggest::unknown("variable", &name, SETTINGS.iter().map(Setting::variable));
+                let what =
+                    suggest::unknown("variable", &name, SETTINGS.iter().map(Setting::variable));
                 self.faults.push(Fault { source, what });
                 continue;
             };

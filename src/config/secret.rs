@@ -12,14 +12,41 @@ use crate::telemetry::one_line;
 const HIDDEN: &str = "***";
 /// Parameters of a database URL that are shown. What is not named here is hidden.
 const SHOWN_PARAMETERS: [&str; 14] = [
-    "sslmode", "ssl-mode", "application_name", "host", "hostaddr", "port", "dbname", "user",
-    "statement-cache-capacity", "mode", "cache", "immutable", "vfs", "sslrootcert",
+    "sslmode",
+    "ssl-mode",
+    "application_name",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "statement-cache-capacity",
+    "mode",
+    "cache",
+    "immutable",
+    "vfs",
+    "sslrootcert",
 ];
 /// Parameters that a PostgreSQL URL may have. sqlx would log the value of any other.
 const POSTGRES_PARAMETERS: [&str; 18] = [
-    "sslmode", "ssl-mode", "sslrootcert", "ssl-root-cert", "ssl-ca", "sslcert", "ssl-cert",
-    "sslkey", "ssl-key", "statement-cache-capacity", "host", "hostaddr", "port", "dbname", "user",
-    "password", "application_name", "options",
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
 ];
 
 /// A URL whose user, password, token and unknown parameters are shown as `***`.
@@ -154,7 +181,8 @@ impl NatsServers {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut servers = Self::default();
         for (index, part) in text.split(',').map(str::trim).enumerate() {
-            let place = if text.contains(',') { format!("server {}: ", index + 1) } else { String::new() };
+            let place =
+                if text.contains(',') { format!("server {}: ", index + 1) } else { String::new() };
             let url = if part.contains("://") { part.to_owned() } else { format!("nats://{part}") };
             let url = SecretUrl(url);
             if !matches!(url.parts().scheme, "nats://" | "tls://") {
@@ -258,7 +286,9 @@ fn check_sqlite(url: &SecretUrl) -> Result<(), String> {
         return Err("names no file; it wants sqlite://<path>".to_owned());
     }
     if parts.place == ":memory:" || parts.parameters.contains(&("mode", Some("memory"))) {
-        return Err("a database in memory is durable for nobody; it wants sqlite://<path>".to_owned());
+        return Err(
+            "a database in memory is durable for nobody; it wants sqlite://<path>".to_owned()
+        );
     }
     SqliteConnectOptions::from_str(url.expose())
         .map(|_| ())

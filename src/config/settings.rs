@@ -84,13 +84,17 @@ impl Setting {
     pub(super) fn apply(&self, config: &mut Config, text: &str) -> Result<(), String> {
         match self.kind {
             Kind::Whole { min, max, set, .. } => {
-                let number: i128 = text.trim().parse().map_err(|_| {
-                    format!("is no whole number; {min} to {max} are accepted")
-                })?;
+                let number: i128 = text
+                    .trim()
+                    .parse()
+                    .map_err(|_| format!("is no whole number; {min} to {max} are accepted"))?;
                 let value = u32::try_from(number).ok().filter(|n| (min..=max).contains(n));
-                set(config, value.ok_or_else(|| {
-                    format!("{number} is out of range; {min} to {max} are accepted")
-                })?);
+                set(
+                    config,
+                    value.ok_or_else(|| {
+                        format!("{number} is out of range; {min} to {max} are accepted")
+                    })?,
+                );
                 Ok(())
             }
             Kind::Text { set, .. } => set(config, text),

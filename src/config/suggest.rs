@@ -3,11 +3,7 @@
 use crate::telemetry::sanitised;
 
 /// Says that there is no such thing, and which one is close to it.
-pub(super) fn unknown(
-    what: &str,
-    name: &str,
-    known: impl IntoIterator<Item = String>,
-) -> String {
+pub(super) fn unknown(what: &str, name: &str, known: impl IntoIterator<Item = String>) -> String {
     let mut known: Vec<String> = known.into_iter().collect();
     known.dedup();
     let shown = sanitised(name);
@@ -59,8 +55,8 @@ mod tests {
 
     #[test]
     fn names_that_are_close_are_suggested_and_others_are_not() {
-        let known = ["nats.url", "database.url", "lanes.batch_wakes_max", "log.level"]
-            .map(str::to_owned);
+        let known =
+            ["nats.url", "database.url", "lanes.batch_wakes_max", "log.level"].map(str::to_owned);
         for (name, near) in [
             ("lanes.batch_wake_max", Some("lanes.batch_wakes_max")),
             ("lane.batch_wakes_max", Some("lanes.batch_wakes_max")),
@@ -76,9 +72,13 @@ mod tests {
 
     #[test]
     fn distances_count_single_edits() {
-        for (left, right, edits) in
-            [("", "", 0), ("", "abc", 3), ("abc", "abc", 0), ("abc", "axc", 1), ("kitten", "sitting", 3)]
-        {
+        for (left, right, edits) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "abc", 0),
+            ("abc", "axc", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!(distance(left, right), edits, "{left} {right}");
         }
     }

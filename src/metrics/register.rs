@@ -7,9 +7,7 @@ use prometheus::{
 };
 
 use super::Families;
-use super::labels::{
-    AllowanceReason, HoldCause, KEYLESS_CAUSES, Stage, Violation, keyless_cause,
-};
+use super::labels::{AllowanceReason, HoldCause, KEYLESS_CAUSES, Stage, Violation, keyless_cause};
 use crate::admission::{DuplicateKind, GateName, Refusal};
 use crate::outcome::OutcomeKind;
 use crate::wake::decode::RejectReason;
@@ -19,9 +17,8 @@ use crate::wake::producer::ProducerClass;
 const STAGE_SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 /// From one round trip at low load to a backlog of an hour.
-const LATENCY_SECONDS: [f64; 15] = [
-    0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 900.0, 3600.0,
-];
+const LATENCY_SECONDS: [f64; 15] =
+    [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 900.0, 3600.0];
 /// Up to the largest `lanes.batch_wakes_max`.
 const BATCH_WAKES: [f64; 12] =
     [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 1500.0, 2000.0];

@@ -131,8 +131,7 @@ fn spread(first_line: usize, bytes: &[u8]) -> VecDeque<Result<InputEvent, EventF
                     return by_line(first_line, bytes);
                 }
                 let line = first_line + error.line().saturating_sub(1);
-                let what =
-                    format!("is not JSON: {} at column {}", reason(&error), error.column());
+                let what = format!("is not JSON: {} at column {}", reason(&error), error.column());
                 events.push_back(Err(EventFault { line, what }));
                 return events;
             }
@@ -160,9 +159,7 @@ mod tests {
 
     fn read(input: &[u8]) -> Vec<Result<(usize, String), (usize, String)>> {
         Events::of(input)
-            .map(|event| {
-                event.map(|e| (e.line, e.body)).map_err(|fault| (fault.line, fault.what))
-            })
+            .map(|event| event.map(|e| (e.line, e.body)).map_err(|fault| (fault.line, fault.what)))
             .collect()
     }
 
@@ -179,7 +176,11 @@ mod tests {
             ("\n{\n\"a\":1}\n{\n\"b\":2}\n", vec![ok(2, "{\n\"a\":1}"), ok(4, "{\n\"b\":2}")]),
             (
                 "{\"a\":1}\nnope\n{\"b\":2}\n",
-                vec![ok(1, "{\"a\":1}"), bad(2, "is not JSON: expected ident at column 2"), ok(3, "{\"b\":2}")],
+                vec![
+                    ok(1, "{\"a\":1}"),
+                    bad(2, "is not JSON: expected ident at column 2"),
+                    ok(3, "{\"b\":2}"),
+                ],
             ),
             (
                 "{\"a\":1}{\"b\":2}\n{\"c\":3}\n",
@@ -193,10 +194,7 @@ mod tests {
                     ok(3, "{\"c\":3}"),
                 ],
             ),
-            (
-                "{\n\"a\": 1,\n\"b\" 2\n}\n",
-                vec![bad(3, "is not JSON: expected `:` at column 5")],
-            ),
+            ("{\n\"a\": 1,\n\"b\" 2\n}\n", vec![bad(3, "is not JSON: expected `:` at column 5")]),
             ("[1]\n7", vec![ok(1, "[1]"), ok(2, "7")]),
         ] {
             assert_eq!(read(input.as_bytes()), expected, "{input:?}");

@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn what_has_no_subject_is_a_fault_that_says_why() {
         let long = format!(r#"{{"type":"task.mutated.v1","task_id":"{}"}}"#, "t".repeat(257));
-        let large = format!(r#"{{"type":"wake.requested.v1","x":"{}"}}"#, "x".repeat(BODY_BYTES_MAX));
+        let large =
+            format!(r#"{{"type":"wake.requested.v1","x":"{}"}}"#, "x".repeat(BODY_BYTES_MAX));
         for (body, what) in [
             ("[]", "is no JSON object"),
             ("7", "is no JSON object"),
@@ -230,7 +231,7 @@ mod tests {
                 r#"{"type":"task.mutated.v1","task_id":"t","organization_id":7}"#,
                 "organization_id: is no string",
             ),
-            (large.as_str(), "holds 262184 bytes, 262144 are allowed"),
+            (large.as_str(), "holds 262179 bytes, 262144 are allowed"),
         ] {
             let fault = outgoing(body, None).unwrap_err();
             assert_eq!(fault, EventFault { line: 7, what: what.to_owned() });
