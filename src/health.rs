@@ -153,10 +153,10 @@ impl Health {
 
 /// Only what may have nothing to do may stand by; a server that "stands by" is away.
 fn is_well(component: Component, state: ComponentState) -> bool {
-    match (component, state) {
-        (_, ComponentState::Ok) => true,
-        (Component::Audit | Component::Lane(_), ComponentState::Standby) => true,
-        (_, ComponentState::Standby | ComponentState::Waiting | ComponentState::Failed) => false,
+    match state {
+        ComponentState::Ok => true,
+        ComponentState::Standby => matches!(component, Component::Audit | Component::Lane(_)),
+        ComponentState::Waiting | ComponentState::Failed => false,
     }
 }
 

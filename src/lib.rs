@@ -14,6 +14,7 @@ pub mod audit;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod error_text;
 pub mod health;
 pub mod http;
 pub mod metrics;

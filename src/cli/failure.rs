@@ -5,7 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
-use crate::telemetry::one_line;
+use crate::error_text::one_line;
 
 /// Exit codes, as `wakegate --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ Examples:
 pub struct MigrateArgs {}
 
 /// Brings the schema up to date.
-pub(super) fn execute(config: Config, args: MigrateArgs) -> Result<Exit, Failure> {
+pub(super) fn execute(config: &Config, args: MigrateArgs) -> Result<Exit, Failure> {
     let (_, MigrateArgs {}) = (config, args);
     Err(Failure::unavailable("migrate"))
 }

@@ -56,9 +56,9 @@ fn producer_token(text: &str) -> Result<String, String> {
 }
 
 /// Publishes.
-pub(super) fn execute(config: Config, args: PublishArgs) -> Result<Exit, Failure> {
+pub(super) fn execute(config: &Config, args: PublishArgs) -> Result<Exit, Failure> {
     let messages = messages(open(&args.file)?, args.producer);
-    deliver(&config, messages, args.outcome)
+    deliver(config, messages, args.outcome)
 }
 
 /// Opens the input.
@@ -83,7 +83,7 @@ pub fn messages(
     producer: Option<String>,
 ) -> impl Iterator<Item = Result<Outgoing, EventFault>> {
     let mut ids = MessageIds::new();
-    Events::of(input).map(move |event| Outgoing::of(event?, producer.as_deref(), ids.next()))
+    Events::of(input).map(move |event| Outgoing::of(event?, producer.as_deref(), ids.make()))
 }
 
 /// Sends each message, awaits its `PubAck` and prints the sequence; `outcome` waits for what became
@@ -95,4 +95,52 @@ fn deliver(
 ) -> Result<Exit, Failure> {
     let _ = (config, messages, outcome);
     Err(Failure::unavailable("publish"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_becomes_messages_and_each_fault_costs_only_itself() {
+        let input = "{\"type\":\"task.mutated.v1\",\"task_id\":\"t1\"}\n\
+                     {\"type\":\"task.mutated.v1\"}\n\
+                     nonsense\n\
+                     {\"type\":\"task.mutated.v1\",\"task_id\":\"t1\"}\n";
+        let made: Vec<_> = messages(input.as_bytes(), Some("onboarding".to_owned())).collect();
+        let subjects: Vec<_> = made
+            .iter()
+            .map(|made| match made {
+                Ok(message) => (message.line, message.subject.as_str()),
+                Err(fault) => (fault.line, fault.what.as_str()),
+            })
+            .collect();
+        assert_eq!(
+            subjects,
+            [
+                (1, "wakes.onboarding.-.t1"),
+                (2, "task_id: is no string"),
+                (3, "is not JSON: expected ident at column 2"),
+                (4, "wakes.onboarding.-.t1"),
+            ]
+        );
+        let ids: Vec<_> = made.iter().flatten().map(|message| &message.message_id).collect();
+        assert_ne!(ids[0], ids[1], "the same event twice is two occurrences");
+    }
+
+    #[test]
+    fn producers_are_tokens() {
+        for (text, accepted) in [
+            ("task_lifecycle", true),
+            ("a-1", true),
+            ("a.b", false),
+            ("", false),
+            ("-", false),
+            ("*", false),
+        ] {
+            assert_eq!(producer_token(text).is_ok(), accepted, "{text:?}");
+        }
+        assert!(producer_token(&"a".repeat(64)).is_ok());
+        assert!(producer_token(&"a".repeat(65)).is_err());
+    }
 }

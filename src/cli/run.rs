@@ -11,11 +11,12 @@ use tracing::{error, info};
 use super::{Exit, Failure};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::error_text::one_line;
 use crate::health::Health;
+use crate::http;
 use crate::metrics::Metrics;
 use crate::shutdown::{self, Shutdown};
-use crate::telemetry::{self, one_line};
-use crate::{http, telemetry::TelemetryError};
+use crate::telemetry::{self, TelemetryError};
 
 /// How long requests for metrics and health may still take once the work has ended.
 const HTTP_END_MAX: Duration = Duration::from_secs(1);

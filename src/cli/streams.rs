@@ -39,7 +39,7 @@ pub enum StreamsCommand {
 }
 
 /// Applies or checks.
-pub(super) fn execute(config: Config, command: StreamsCommand) -> Result<Exit, Failure> {
+pub(super) fn execute(config: &Config, command: StreamsCommand) -> Result<Exit, Failure> {
     let _ = config;
     Err(Failure::unavailable(match command {
         StreamsCommand::Apply => "streams apply",

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::settings::{Kind, SETTINGS, Setting};
 use super::{Fault, Source, suggest};
-use crate::telemetry::sanitised;
+use crate::error_text::sanitised;
 
 /// One value of the file.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Reading<'_> {
                 Some(setting) => match as_text(&SETTINGS[setting].kind, value.get_ref()) {
                     Ok(text) => self.values.push(FileValue { setting, text, source }),
                     Err(what) => {
-                        self.faults.push(Fault { source, what: format!("{name}: {what}") })
+                        self.faults.push(Fault { source, what: format!("{name}: {what}") });
                     }
                 },
             }
@@ -99,7 +99,7 @@ impl Reading<'_> {
 
     fn line(&self, offset: usize) -> Source {
         let before = self.text.as_bytes().get(..offset).unwrap_or(self.text.as_bytes());
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = before.split(|byte| *byte == b'\n').count();
         Source::Line { path: self.path.to_path_buf(), line }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::settings::{SETTINGS, Setting};
 use super::{Config, ConfigError, DEFAULT_FILE, Fault, Loaded, Source, VARIABLE_PREFIX};
 use super::{file, suggest};
-use crate::telemetry::sanitised;
+use crate::error_text::sanitised;
 
 /// The table's defaults.
 pub(super) fn defaults() -> Config {

@@ -7,7 +7,7 @@ use async_nats::ServerAddr;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
-use crate::telemetry::one_line;
+use crate::error_text::one_line;
 
 const HIDDEN: &str = "***";
 /// Parameters of a database URL that are shown. What is not named here is hidden.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
-use crate::telemetry::one_line;
+use crate::error_text::one_line;
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! What was probably meant.
 
-use crate::telemetry::sanitised;
+use crate::error_text::sanitised;
 
 /// Says that there is no such thing, and which one is close to it.
 pub(super) fn unknown(what: &str, name: &str, known: impl IntoIterator<Item = String>) -> String {

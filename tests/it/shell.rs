@@ -46,7 +46,8 @@ fn a_fresh_worker_shows_every_metric_with_every_label_value() {
 fn traffic(metrics: &Metrics) {
     for hostile in HOSTILE {
         for outcome in OutcomeKind::ALL {
-            metrics.wake(outcome, Producer::parse(hostile).unwrap().class());
+            let producer = Producer::parse(hostile).expect("any text may be a producer");
+            metrics.wake(outcome, producer.class());
         }
         let pause_id = hostile.to_owned();
         metrics.refused(&Refusal::PlatformPaused { pause_id: pause_id.clone() });
@@ -54,17 +55,29 @@ fn traffic(metrics: &Metrics) {
     }
     let retry_at = UtcMicros::from_micros(0);
     metrics.refused(&Refusal::AllowanceExhausted { observed_count: 5, retry_at });
-    RejectReason::ALL.into_iter().for_each(|reason| metrics.rejected(reason));
-    AllowanceReason::ALL.iter().for_each(|reason| metrics.allowance_acted(*reason));
+    for reason in RejectReason::ALL {
+        metrics.rejected(reason);
+    }
+    for reason in AllowanceReason::ALL {
+        metrics.allowance_acted(*reason);
+    }
     metrics.deduplicated(DuplicateKind::Windowed);
     metrics.deduplicated(DuplicateKind::Durable);
     metrics.keyless(KeylessCause::Unresolved);
     metrics.keyless(KeylessCause::ByDesign);
-    Violation::ALL.iter().for_each(|kind| metrics.contract_violation(*kind));
-    GateName::READING.into_iter().for_each(|gate| metrics.gate_error(gate));
+    for kind in Violation::ALL {
+        metrics.contract_violation(*kind);
+    }
+    for gate in GateName::READING {
+        metrics.gate_error(gate);
+    }
     metrics.gate_error(GateName::Insert);
-    HoldCause::ALL.iter().for_each(|cause| metrics.lane_hold(*cause));
-    Stage::ALL.iter().for_each(|stage| metrics.batch_stage(*stage, Duration::from_millis(3)));
+    for cause in HoldCause::ALL {
+        metrics.lane_hold(*cause);
+    }
+    for stage in Stage::ALL {
+        metrics.batch_stage(*stage, Duration::from_millis(3));
+    }
     metrics.batch_wakes(17);
     metrics.wake_latency(Duration::from_millis(12));
     metrics.redelivered(3);
@@ -78,7 +91,7 @@ fn traffic(metrics: &Metrics) {
 }
 
 #[test]
-fn no_traffic_adds_a_series_ac_office_assign_rate_003_2() {
+fn ac_003_02_no_traffic_adds_a_series() {
     let metrics = Metrics::new(2);
     let before = shape(&metrics.render());
     traffic(&metrics);
@@ -140,8 +153,8 @@ async fn served() -> Served {
     let clock = Clock::manual(UtcMicros::from_micros(1_000_000));
     let health = Health::new(clock, 2, shutdown.clone());
     let metrics = Metrics::new(2);
-    let listener = http::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-    let addr = listener.local_addr().unwrap();
+    let listener = http::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("any free port");
+    let addr = listener.local_addr().expect("it is bound");
     let mut serving = JoinSet::new();
     serving.spawn(http::serve(listener, metrics.clone(), health.clone(), shutdown.clone()));
     Served { addr, metrics, health, shutdown, serving }
@@ -225,7 +238,7 @@ const SIGNAL_TEST: &str = "shell::the_first_signal_ends_in_order_and_the_second_
 async fn signalled() {
     let shutdown = Shutdown::new();
     let mut listening = JoinSet::new();
-    listening.spawn(shutdown::signals(&shutdown).unwrap());
+    listening.spawn(shutdown::signals(&shutdown).expect("handlers"));
     say("listening");
     shutdown.requested().await;
     assert!(shutdown.is_requested());
@@ -235,7 +248,7 @@ async fn signalled() {
 
 fn say(word: &str) {
     use std::io::Write as _;
-    writeln!(std::io::stdout().lock(), "saw: {word}").unwrap();
+    writeln!(std::io::stdout().lock(), "saw: {word}").expect("standard output");
 }
 
 #[tokio::test]

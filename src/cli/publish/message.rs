@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::events::{EventFault, InputEvent};
-use crate::telemetry::sanitised;
+use crate::error_text::sanitised;
 use crate::wake::decode::BODY_BYTES_MAX;
 use crate::wake::producer::ProducerClass;
 use crate::wake::token::{ABSENT, token};
@@ -153,7 +153,7 @@ impl MessageIds {
     }
 
     /// A new id, in the layout of a random UUID.
-    pub fn next(&mut self) -> Uuid {
+    pub fn make(&mut self) -> Uuid {
         self.made += 1;
         let (left, right) = (self.keyed.0.hash_one(self.made), self.keyed.1.hash_one(self.made));
         let bytes = (u128::from(left) << 64 | u128::from(right)).to_be_bytes();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(made.message_id, "a=20b.00000000-0000-0000-0000-000000000000");
         let mut processes = [MessageIds::new(), MessageIds::new()];
         let ids: HashSet<Uuid> =
-            (0..1_000).flat_map(|_| processes.each_mut().map(MessageIds::next)).collect();
+            (0..1_000).flat_map(|_| processes.each_mut().map(MessageIds::make)).collect();
         assert_eq!(ids.len(), 2_000);
         assert!(ids.iter().all(|id| id.get_version_num() == 4));
     }

@@ -17,8 +17,9 @@ pub fn check(name: &str, actual: &str) {
 pub fn check_file(path: &Path, actual: &str) {
     let file = repository().join(path);
     if std::env::var_os("BLESS").is_some() {
-        std::fs::create_dir_all(file.parent().expect("it is in the repository")).unwrap();
-        std::fs::write(&file, actual).unwrap();
+        std::fs::create_dir_all(file.parent().expect("it is in the repository"))
+            .expect("a directory of the repository");
+        std::fs::write(&file, actual).expect("a file of the repository");
         return;
     }
     let expected = std::fs::read_to_string(&file).unwrap_or_default();
