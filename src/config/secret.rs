@@ -59,6 +59,8 @@ struct Parts<'a> {
     userinfo: Option<&'a str>,
     place: &'a str,
     parameters: Vec<(&'a str, Option<&'a str>)>,
+    /// All behind the scheme, where it cannot be told what is what.
+    unclear: Option<&'a str>,
 }
 
 impl SecretUrl {
@@ -71,36 +73,43 @@ impl SecretUrl {
     /// `text` without this URL's secrets: for what a server or a library says of a failure.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
-        let mut secrets: Vec<String> = Vec::new();
         let parts = self.parts();
+        let mut secrets: Vec<&str> = Vec::new();
         if let Some(userinfo) = parts.userinfo {
-            secrets.push(userinfo.to_owned());
+            secrets.push(userinfo);
             // A user without a password is a token.
-            secrets.push(userinfo.split_once(':').map_or(userinfo, |(_, after)| after).to_owned());
+            secrets.push(userinfo.split_once(':').map_or(userinfo, |(_, password)| password));
         }
-        let hidden = |name: &str| !SHOWN_PARAMETERS.contains(&name);
-        secrets.extend(
-            parts
-                .parameters
-                .iter()
-                .filter(|(name, _)| hidden(name))
-                .filter_map(|(_, value)| value.map(str::to_owned)),
-        );
-        let decoded: Vec<String> = secrets.iter().map(|secret| percent_decoded(secret)).collect();
-        secrets.extend(decoded);
-        secrets.retain(|secret| !secret.is_empty());
+        let hidden = parts.parameters.iter().filter(|(name, _)| !SHOWN_PARAMETERS.contains(name));
+        secrets.extend(hidden.filter_map(|(_, value)| *value));
+        if let Some(unclear) = parts.unclear {
+            secrets.push(unclear);
+            secrets.extend(unclear.split([':', '@', '?', '#', '&', '=']));
+        }
+        let mut secrets: Vec<String> = secrets
+            .into_iter()
+            .filter(|secret| !secret.is_empty())
+            .flat_map(|secret| [secret.to_owned(), percent_decoded(secret)])
+            .collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), HIDDEN))
     }
 
     /// Everything up to the last `@` is taken for a secret, also where a password that was not
-    /// escaped holds a `/`, a `?` or an `@` of its own. A SQLite path has no such part.
+    /// escaped holds a `/` or an `@` of its own. Where a `?` or a `#` stands before it, nobody can
+    /// tell such a password from a parameter with an `@`, and nothing is shown. A SQLite path has no
+    /// such part.
     fn parts(&self) -> Parts<'_> {
         let (scheme, rest) = match self.0.find("://") {
             Some(at) => self.0.split_at(at + 3),
             None => ("", self.0.as_str()),
         };
+        let nothing =
+            Parts { scheme, userinfo: None, place: "", parameters: vec![], unclear: None };
         let (userinfo, rest) = match rest.rsplit_once('@') {
+            Some((before, _)) if scheme != "sqlite://" && before.contains(['?', '#']) => {
+                return Parts { unclear: Some(rest), ..nothing };
+            }
             Some((userinfo, rest)) if scheme != "sqlite://" => (Some(userinfo), rest),
             _ => (None, rest),
         };
@@ -116,7 +125,7 @@ impl SecretUrl {
                 None => (pair, None),
             })
             .collect();
-        Parts { scheme, userinfo, place, parameters }
+        Parts { userinfo, place, parameters, ..nothing }
     }
 }
 
@@ -130,6 +139,9 @@ impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
         f.write_str(parts.scheme)?;
+        if parts.unclear.is_some() {
+            return f.write_str(HIDDEN);
+        }
         if parts.userinfo.is_some() {
             write!(f, "{HIDDEN}@")?;
         }
@@ -138,8 +150,9 @@ impl fmt::Display for SecretUrl {
             f.write_str(if index == 0 { "?" } else { "&" })?;
             match value {
                 Some(value) if SHOWN_PARAMETERS.contains(name) => write!(f, "{name}={value}")?,
-                Some(_) => write!(f, "{name}={HIDDEN}")?,
-                None => f.write_str(HIDDEN)?,
+                Some(_) if is_known(name) => write!(f, "{name}={HIDDEN}")?,
+                // An `&` of a password that was not escaped makes a "name" of the rest of it.
+                Some(_) | None => f.write_str(HIDDEN)?,
             }
         }
         Ok(())
@@ -150,6 +163,11 @@ impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SecretUrl({self})")
     }
+}
+
+/// Whether PostgreSQL's URLs have a parameter of this name; `options[…]` takes one in brackets.
+fn is_known(name: &str) -> bool {
+    POSTGRES_PARAMETERS.contains(&name) || name.starts_with("options[")
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -300,8 +318,7 @@ fn check_postgres(url: &SecretUrl) -> Result<(), String> {
     let query = url.expose().split_once('?').map_or("", |(_, query)| query);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
-        let family = name.split_once('[').map_or(name, |(family, _)| family);
-        if !POSTGRES_PARAMETERS.contains(&family) {
+        if !is_known(name) {
             return Err("has a parameter after the ? that is not known; known are ".to_owned()
                 + &POSTGRES_PARAMETERS.join(", "));
         }

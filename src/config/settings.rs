@@ -114,7 +114,7 @@ pub const SETTINGS: [Setting; 17] = [
             get: |c| Some(c.nats.url.to_string()),
         },
         doc: "The servers of one nats-server cluster; any one of them that answers is enough. \
-              User and password, or a token, may stand before an `@`.",
+              User and password, or a token, may stand before an `@`; a comma within is `%2C`.",
     },
     Setting {
         section: "nats",

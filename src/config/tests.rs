@@ -147,7 +147,10 @@ fn urls_are_shown_without_what_could_be_a_secret() {
         ("tls://u:p@h", "tls://***@h"),
         ("postgres://u:p@h:5432/d", "postgres://***@h:5432/d"),
         ("postgres://u:p/q@r@h/d", "postgres://***@h/d"),
-        ("postgres://u:p?q@h/d", "postgres://***@h/d"),
+        ("postgres://u:p?q@h/d", "postgres://***"),
+        ("postgres://u:p#q@h/d", "postgres://***"),
+        ("postgres://h/d?password=p@q", "postgres://***"),
+        ("postgres://h/d?password=p&q=r", "postgres://h/d?password=***&***"),
         (
             "postgres://h/d?sslmode=require&password=p",
             "postgres://h/d?sslmode=require&password=***",
@@ -171,6 +174,7 @@ fn secrets_are_taken_out_of_what_others_say() {
         ("postgres://u:p%40w@h/d", "tried p@w and p%40w", "tried *** and ***"),
         ("postgres://h/d?password=pw1&sslmode=odd", "pw1 odd", "*** odd"),
         ("nats://tok@h", "tok is wrong", "*** is wrong"),
+        ("postgres://h/d?password=pw1@pw2", "pw1@pw2, pw2", "***@***, ***"),
         ("nats://h", "all is well", "all is well"),
     ] {
         assert_eq!(SecretUrl::from(url.to_owned()).scrub(said), left, "{url}");
@@ -200,5 +204,38 @@ fn the_dialect_follows_from_the_scheme() {
         ("postgresql://u@h:5432/d?sslmode=disable&options[statement_timeout]=1", Dialect::Postgres),
     ] {
         assert_eq!(DatabaseUrl::parse(url).unwrap().dialect(), dialect, "{url}");
+    }
+}
+
+proptest::proptest! {
+    /// Wherever a password stands, and whatever it holds: it is not shown, valid or not.
+    #[test]
+    fn no_password_is_ever_shown(
+        before in "[a-z0-9:/?#@&=%. -]{0,8}",
+        after in "[a-z0-9:/?#@&=%. -]{0,8}",
+        form in 0_usize..6,
+    ) {
+        let password = format!("{before}S3CR3T{after}");
+        let url = match form {
+            0 => format!("postgres://user:{password}@host/database"),
+            1 => format!("postgres://host/database?password={password}"),
+            2 => format!("postgres://user:{password}@host/database?sslmode=require"),
+            3 => format!("nats://{password}@host:4222"),
+            4 => format!("nats://user:{password}@host"),
+            _ => format!("user:{password}@host"),
+        };
+        let shown = SecretUrl::from(url.clone());
+        let mut seen = vec![shown.to_string(), format!("{shown:?}")];
+        seen.push(match DatabaseUrl::parse(&url) {
+            Ok(parsed) => format!("{parsed} {parsed:?}"),
+            Err(fault) => fault,
+        });
+        seen.push(match NatsServers::parse(&url) {
+            Ok(parsed) => format!("{parsed} {parsed:?}"),
+            Err(fault) => fault,
+        });
+        for text in seen {
+            proptest::prop_assert!(!text.to_uppercase().contains("S3CR3T"), "{url} is shown as {text}");
+        }
     }
 }

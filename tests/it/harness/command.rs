@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 /// The binary with these arguments, to be run in `directory`. Nothing of this process's
 /// `WAKEGATE_*` environment reaches it, and its standard input is empty.
-pub fn wakegate(directory: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn wakegate(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wakegate"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("WAKEGATE_") {
@@ -20,17 +20,17 @@ pub fn wakegate(directory: &Path, arguments: &[&str]) -> Command {
 
 /// What a command that has ended said.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Its exit code; none where a signal ended it.
-    pub code: Option<i32>,
+    pub(crate) code: Option<i32>,
     /// Standard output.
-    pub stdout: String,
+    pub(crate) stdout: String,
     /// Standard error.
-    pub stderr: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs a command to its end.
-pub fn ended(command: &mut Command) -> Ended {
+pub(crate) fn ended(command: &mut Command) -> Ended {
     let Output { status, stdout, stderr } = command.output().expect("wakegate starts");
     let text = |bytes| String::from_utf8(bytes).expect("wakegate writes UTF-8");
     Ended { code: status.code(), stdout: text(stdout), stderr: text(stderr) }

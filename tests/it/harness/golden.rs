@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 
 /// The repository.
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Compares `actual` with `tests/golden/<name>`.
-pub fn check(name: &str, actual: &str) {
+pub(crate) fn check(name: &str, actual: &str) {
     check_file(&Path::new("tests/golden").join(name), actual);
 }
 
 /// Compares `actual` with a file of the repository.
-pub fn check_file(path: &Path, actual: &str) {
+pub(crate) fn check_file(path: &Path, actual: &str) {
     let file = repository().join(path);
     if std::env::var_os("BLESS").is_some() {
         std::fs::create_dir_all(file.parent().expect("it is in the repository"))

@@ -11,29 +11,29 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Status code.
-    pub status: u16,
+    pub(crate) status: u16,
     /// Header lines as received, without the status line.
-    pub headers: String,
+    pub(crate) headers: String,
     /// The body.
-    pub body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The body as JSON.
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.body))
     }
 }
 
 /// `GET path`.
-pub async fn get(addr: SocketAddr, path: &str) -> Answer {
+pub(crate) async fn get(addr: SocketAddr, path: &str) -> Answer {
     request(addr, "GET", path).await.unwrap_or_else(|e| panic!("GET {path} at {addr}: {e}"))
 }
 
 /// One request over a connection of its own.
-pub async fn request(addr: SocketAddr, method: &str, path: &str) -> std::io::Result<Answer> {
+pub(crate) async fn request(addr: SocketAddr, method: &str, path: &str) -> std::io::Result<Answer> {
     let exchange = async {
         let mut stream = TcpStream::connect(addr).await?;
         let head = format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n");

@@ -1,7 +1,7 @@
 //! Starts the real servers that the tests run against.
 
-pub mod command;
-pub mod golden;
-pub mod http;
+pub(crate) mod command;
+pub(crate) mod golden;
+pub(crate) mod http;
 pub mod nats;
 pub mod postgres;
