@@ -6,15 +6,25 @@
 //! - [`wake`]: identifiers, the wake, decoding (pure)
 //! - [`admission`]: the gates and the engine (pure)
 //! - [`store`]: what is durable; one implementation a dialect
+//! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`] and
+//!   [`shutdown`] are what every process needs
 
 pub mod admission;
 pub mod audit;
+pub mod broker;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod error_text;
 pub mod health;
+pub mod http;
 pub mod intake;
 pub mod lane;
 pub mod metrics;
 pub mod outcome;
+pub mod shutdown;
 pub mod store;
+pub mod telemetry;
+pub mod topology;
 pub mod wake;
+pub mod worker;
