@@ -3,8 +3,14 @@
 //! An [`Audited`] is the proof that a batch is durable and that everything operators must learn of
 //! it is on the audit stream. It can be made only from a [`Recorded`], and only it acknowledges.
 
+mod cut;
+pub mod jetstream;
+pub mod memory;
+
 use std::future::Future;
 
+pub use self::jetstream::JetStreamAudit;
+pub use self::memory::MemoryAudit;
 use crate::store::Recorded;
 use crate::wake::WakeId;
 
