@@ -242,7 +242,8 @@ impl Target {
             // Neither fails on a URL that has a host.
             let _ = url.set_username("");
             let _ = url.set_password(None);
-            let address = ServerAddr::from_url(url).map_err(|error| url_fault(error.to_string()))?;
+            let address =
+                ServerAddr::from_url(url).map_err(|error| url_fault(error.to_string()))?;
             target.addresses.push(address);
         }
         Ok(target)
@@ -273,8 +274,9 @@ impl User {
     /// A name without a password is a token, as NATS has it.
     fn of(name: &str, password: Option<&str>) -> Result<Option<Self>, BrokerError> {
         let decoded = |text: &str| {
-            percent_decoded(text)
-                .ok_or_else(|| url_fault("its credentials are not percent-encoded UTF-8".to_owned()))
+            percent_decoded(text).ok_or_else(|| {
+                url_fault("its credentials are not percent-encoded UTF-8".to_owned())
+            })
         };
         Ok(match (name, password) {
             ("", _) => None,

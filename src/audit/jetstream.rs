@@ -7,8 +7,8 @@ use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, Context, ErrorCode, context};
 use async_nats::{HeaderMap, HeaderValue, Subject};
 use bytes::Bytes;
-use futures_util::stream::FuturesUnordered;
 use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 
 use super::{AuditError, AuditEvent, AuditLog, Audited, cut};
 use crate::store::Recorded;

@@ -95,11 +95,7 @@ impl Survey {
         Ok(())
     }
 
-    pub(super) fn differences(
-        &self,
-        topology: &Topology,
-        batch_wakes_max: u32,
-    ) -> Vec<Difference> {
+    pub(super) fn differences(&self, topology: &Topology, batch_wakes_max: u32) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut note = |object: &Object, how: How| {
             differences.push(Difference { object: object.clone(), how });
@@ -207,13 +203,12 @@ impl Topology {
         }
         for (lane, undecided) in strays {
             let name = lane_consumer(lane);
-            report.changes.push(match undecided {
-                Some(why) => Change::Kept(consumer(name), why),
-                None => {
-                    api::delete_consumer(context, WAKES, &name).await?;
-                    Change::Removed(consumer(name))
-                }
-            });
+            if let Some(why) = undecided {
+                report.changes.push(Change::Kept(consumer(name), why));
+                continue;
+            }
+            api::delete_consumer(context, WAKES, &name).await?;
+            report.changes.push(Change::Removed(consumer(name)));
         }
         Ok(report)
     }

@@ -1,6 +1,6 @@
 //! What is declared against what the server has: differences as values, and how they read.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -130,21 +130,18 @@ pub fn render(differences: &[Difference]) -> String {
     let mut object = None;
     for difference in differences {
         if object != Some(&difference.object) {
-            text.push_str(&format!("{}\n", difference.object));
+            let _ = writeln!(text, "{}", difference.object);
             object = Some(&difference.object);
         }
-        text.push_str(&format!("  {}\n", difference.how));
+        let _ = writeln!(text, "  {}", difference.how);
     }
-    let changeable = differences.iter().filter(|one| one.unchangeable().is_none()).count();
-    let count = differences.len();
-    text.push_str(if count == 1 { "1 difference" } else { "" });
-    if count != 1 {
-        text.push_str(&format!("{count} differences"));
-    }
-    match changeable {
-        0 => text.push_str(", none of which the server can change\n"),
-        _ => text.push_str("; run: wakegate streams apply\n"),
-    }
+    let plural = if differences.len() == 1 { "" } else { "s" };
+    let next = if differences.iter().any(|one| one.unchangeable().is_none()) {
+        "; run: wakegate streams apply"
+    } else {
+        ", which the server cannot change"
+    };
+    let _ = writeln!(text, "{} difference{plural}{next}", differences.len());
     text
 }
 
@@ -197,7 +194,7 @@ const RULES: [(Kind, &str, Tolerance, Option<&str>); 24] = [
     (Kind::Lane, "ack_policy", Tolerance::Exact, Some(RECREATE_CONSUMER)),
     (Kind::Lane, "deliver_policy", Tolerance::Exact, Some(RECREATE_CONSUMER)),
     (Kind::Lane, "replay_policy", Tolerance::Exact, Some(RECREATE_CONSUMER)),
-    (Kind::Lane, "mem_storage", Tolerance::Any, None),
+    (Kind::Lane, "mem_storage", Tolerance::Exact, Some(RECREATE_CONSUMER)),
 ];
 
 /// Every field of `wanted` that `found` has otherwise. Fields that `wanted` does not name are the
@@ -268,11 +265,10 @@ fn limit(value: &Value) -> i64 {
 fn readable(field: &str, value: Option<&Value>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     match (field, value.as_i64()) {
-        ("max_age" | "max_bytes" | "max_msgs" | "max_msgs_per_subject" | "max_msg_size", Some(n))
-            if n <= 0 =>
-        {
-            "unlimited".to_owned()
-        }
+        (
+            "max_age" | "max_bytes" | "max_msgs" | "max_msgs_per_subject" | "max_msg_size",
+            Some(n),
+        ) if n <= 0 => "unlimited".to_owned(),
         ("max_deliver", Some(-1)) => "unlimited".to_owned(),
         (
             "max_age" | "duplicate_window" | "ack_wait" | "priority_timeout" | "inactive_threshold",
@@ -289,6 +285,9 @@ fn readable(field: &str, value: Option<&Value>) -> String {
 /// The largest unit that divides it, `90 s`, `2 min`, `7 d`.
 fn readable_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
+    if nanos == 0 {
+        return "none".to_owned();
+    }
     for (unit, nanos_per) in [
         ("d", 86_400_000_000_000),
         ("h", 3_600_000_000_000),

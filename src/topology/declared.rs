@@ -63,8 +63,9 @@ impl Topology {
 
     /// Every lane's consumer by name.
     pub(super) fn lanes(&self, batch_wakes_max: u32) -> impl Iterator<Item = (String, Value)> {
-        (0..self.partitions)
-            .map(move |lane| (lane_consumer(lane), self.lane_consumer_config(lane, batch_wakes_max)))
+        (0..self.partitions).map(move |lane| {
+            (lane_consumer(lane), self.lane_consumer_config(lane, batch_wakes_max))
+        })
     }
 }
 
@@ -181,7 +182,8 @@ mod tests {
             "src": "wakes.*.*.*",
             "dest": "wakes.{{partition(3,2,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}",
         });
-        let topology = with_file("wakes.json", &wakes_with("subject_transform", transform)).unwrap();
+        let topology =
+            with_file("wakes.json", &wakes_with("subject_transform", transform)).unwrap();
         assert_eq!(topology.partitions(), 3);
         assert_eq!(topology.wake_audit, Topology::load(None).unwrap().wake_audit);
         for (field, value) in [
@@ -196,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_malformed_file_is_named_with_its_fault() {
-        let too_many = "wakes.{{partition(257,2,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}";
+        let too_many =
+            "wakes.{{partition(257,2,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}";
         for (name, text, expected) in [
             ("wakes.json", "{".to_owned(), "wakes.json: is no JSON: EOF"),
             ("wakes.json", "[]".to_owned(), "wakes.json: is no JSON object"),

@@ -1,4 +1,4 @@
 //! Starts the real servers that the tests run against.
 
-pub mod nats;
-pub mod postgres;
+pub(crate) mod nats;
+pub(crate) mod postgres;

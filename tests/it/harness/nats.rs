@@ -31,7 +31,7 @@ exit 0
 "#;
 
 /// A nats-server of its own, gone when this value is dropped or the process ends.
-pub struct Nats {
+pub(crate) struct Nats {
     // Declared first: the server must be gone before its directory is.
     supervisor: Option<Supervisor>,
     directory: Option<TempDir>,
@@ -43,19 +43,19 @@ pub struct Nats {
 
 /// Whether the server has JetStream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum JetStream {
+pub(crate) enum JetStream {
     On,
     Off,
 }
 
 impl Nats {
     /// A server with JetStream and no authentication.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(JetStream::On, "").await
     }
 
     /// A server with more lines in its configuration: users, permissions, limits.
-    pub async fn start_with(jetstream: JetStream, extra: &str) -> Self {
+    pub(crate) async fn start_with(jetstream: JetStream, extra: &str) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("wakegate-nats-")
             .tempdir()
@@ -74,17 +74,20 @@ impl Nats {
     }
 
     /// `nats://127.0.0.1:<port>`, the same after [`Nats::start_again`].
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
     /// A client without credentials, connected.
-    pub async fn client(&self) -> async_nats::Client {
+    pub(crate) async fn client(&self) -> async_nats::Client {
         self.client_with(async_nats::ConnectOptions::new()).await
     }
 
     /// A client with options of the test's own, connected.
-    pub async fn client_with(&self, options: async_nats::ConnectOptions) -> async_nats::Client {
+    pub(crate) async fn client_with(
+        &self,
+        options: async_nats::ConnectOptions,
+    ) -> async_nats::Client {
         match options.connect(self.url()).await {
             Ok(client) => client,
             Err(error) => panic!("cannot connect to {}: {error}; {}", self.url(), self.log()),
@@ -92,17 +95,17 @@ impl Nats {
     }
 
     /// Ends the server as a crash would (SIGKILL) and returns when it is gone.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.end("KILL");
     }
 
     /// Ends the server in order (SIGTERM) and returns when it is gone.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.end("TERM");
     }
 
     /// Starts the server on the same port and store after [`Nats::kill`] or [`Nats::stop`].
-    pub async fn start_again(&mut self) {
+    pub(crate) async fn start_again(&mut self) {
         assert!(self.supervisor.is_none(), "the server is already running");
         let deadline = Instant::now() + START_WITHIN;
         loop {
@@ -120,7 +123,7 @@ impl Nats {
     }
 
     /// Where the server logs; the end of it belongs into a panic message.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         let path = self.log_path();
         let text = fs::read_to_string(&path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
