@@ -5,9 +5,16 @@
 //!
 //! - [`wake`]: identifiers, the wake, decoding (pure)
 //! - [`admission`]: the gates and the engine (pure)
+//! - [`outcome`]: the record of what became of an event (pure)
 //! - [`store`]: what is durable; one implementation a dialect
-//! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`] and
-//!   [`shutdown`] are what every process needs
+//! - [`audit`]: what operators subscribe to
+//! - [`intake`]: deliveries and their acknowledgement
+//! - [`lane`]: one lane's loop, from deliveries to acknowledgements
+//! - [`topology`]: the streams and consumers that `streams/*.json` declares
+//! - [`broker`]: the connection to NATS
+//! - [`worker`]: every lane, from start to shutdown
+//! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`],
+//!   [`shutdown`], [`clock`] and [`error_text`] are what every process needs
 
 pub mod admission;
 pub mod audit;

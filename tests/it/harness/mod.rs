@@ -3,9 +3,9 @@
 pub mod case;
 pub mod flaky;
 pub mod logs;
-pub(crate) mod command;
-pub(crate) mod golden;
-pub(crate) mod http;
+pub mod command;
+pub mod golden;
+pub mod http;
 pub mod nats;
 pub mod outside;
 pub mod postgres;
