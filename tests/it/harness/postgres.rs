@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::sync::OnceCell;
-use wakegate::store::StoreOptions;
+use wakegate::store::{Database as _, StoreOptions};
 use wakegate::store::postgres::PostgresStore;
 
 use super::PATIENCE;

@@ -1,7 +1,7 @@
 //! A SQLite file, one a test.
 
 use tempfile::TempDir;
-use wakegate::store::StoreOptions;
+use wakegate::store::{Database as _, StoreOptions};
 use wakegate::store::sqlite::SqliteStore;
 
 /// A file with the current schema; it goes with the directory.
