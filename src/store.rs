@@ -16,10 +16,10 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::admission::decision::{DegradedReason, PriorOutcome};
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 pub use self::options::{StoreOptions, UrlError};
 pub use self::schema::{MigrateError, SchemaState};
+use crate::admission::decision::{DegradedReason, PriorOutcome};
+use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 use crate::wake::{
     AgentId, IdempotencyKey, OrganizationId, Payload, RunId, TaskId, UtcMicros, Wake, WakeId,
 };

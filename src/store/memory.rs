@@ -8,8 +8,8 @@ mod state;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use self::state::{MemoryRun, RunStatus};
 use self::state::State;
+pub use self::state::{MemoryRun, RunStatus};
 use super::{
     BatchRecord, CountWindow, LaneCursor, LaneKey, MergedWake, RecordError, Recorded, RefusedWake,
     Store, StoreError,

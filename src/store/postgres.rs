@@ -72,8 +72,9 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Unavailable`] where it does not answer.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        let listed =
-            self.sessions.read_raw("ping", || sqlx::query(include_str!("postgres/read_schema.sql")));
+        let listed = self
+            .sessions
+            .read_raw("ping", || sqlx::query(include_str!("postgres/read_schema.sql")));
         state_of(listed.await)
     }
 }

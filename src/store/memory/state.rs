@@ -158,7 +158,8 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn put(&mut self, run: MemoryRun) {
-        let task = |run: &MemoryRun| (run.organization_id.clone(), run.payload.task().task().cloned());
+        let task =
+            |run: &MemoryRun| (run.organization_id.clone(), run.payload.task().task().cloned());
         let at = |run: &MemoryRun| (run.requested_at, run.id);
         self.by_task.entry(task(&run)).or_default().insert(at(&run));
         if let Some(old) = self.runs.insert(run.id, run.clone())

@@ -1,7 +1,7 @@
 //! A payload and the columns read from it, always written together.
 
-use sqlx::query::Query;
 use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::query::Query;
 
 use crate::wake::{ActorId, ActorType, Payload, TaskField, TaskId};
 

@@ -158,13 +158,9 @@ pub(super) async fn keys(
     Ok(seen)
 }
 
-pub(super) async fn queued(
-    sessions: &Sessions,
-    wakes: &[&Wake],
-) -> Result<QueuedRuns, StoreError> {
-    let asked_for: Vec<(MergeBucket, UtcMicros)> = distinct(
-        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))),
-    );
+pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
+    let asked_for: Vec<(MergeBucket, UtcMicros)> =
+        distinct(wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))));
     let mut queued = QueuedRuns::default();
     if asked_for.is_empty() {
         return Ok(queued);

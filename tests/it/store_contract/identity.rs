@@ -30,11 +30,8 @@ async fn every_outcome_is_found_by_the_wakes_id<S: Subject>(subject: S) {
     lane.merge(store, at(4, T0 + MICRO), id(1), false).await;
 
     let found = store.read_identity(&[1, 2, 3, 4, 5, 6, 1].map(id)).await.unwrap();
-    let queued = |degraded| PriorOutcome::Queued {
-        degraded,
-        requested_at: T0,
-        decided_at: T0 + MICRO,
-    };
+    let queued =
+        |degraded| PriorOutcome::Queued { degraded, requested_at: T0, decided_at: T0 + MICRO };
     let expected = [
         (id(1), queued(None)),
         (id(2), queued(Some(DegradedReason::ALL[0]))),
