@@ -1,6 +1,7 @@
 //! Gate 0: what became of a wake.
 
 use wakegate::admission::decision::{DegradedReason, PriorOutcome};
+use wakegate::admission::facts::{CountedRuns, Pauses, QueuedRuns};
 use wakegate::store::Store as _;
 use wakegate::wake::{RunId, Wake, WakeId};
 
@@ -75,8 +76,8 @@ async fn nothing_is_found_of_nothing<S: Subject>(subject: S) {
     let store = subject.store();
     assert!(store.read_identity(&[]).await.unwrap().is_empty());
     assert!(store.read_agents(&[]).await.unwrap().is_empty());
-    assert_eq!(store.read_pauses(&[]).await.unwrap(), Default::default());
+    assert_eq!(store.read_pauses(&[]).await.unwrap(), Pauses::default());
     assert!(store.read_keys(&[]).await.unwrap().is_empty());
-    assert_eq!(store.read_queued(&[]).await.unwrap(), Default::default());
-    assert_eq!(store.read_counted(&[], 100).await.unwrap(), Default::default());
+    assert_eq!(store.read_queued(&[]).await.unwrap(), QueuedRuns::default());
+    assert_eq!(store.read_counted(&[], 100).await.unwrap(), CountedRuns::default());
 }

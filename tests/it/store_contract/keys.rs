@@ -20,7 +20,7 @@ on_every_store!(
     keys_of_any_text_and_full_length_are_told_apart,
 );
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 async fn a_key_is_seen_with_the_run_it_created<S: Subject>(subject: S) {
     let store = subject.store();

@@ -227,14 +227,15 @@ async fn a_merge_relabels_what_counts<S: Subject>(subject: S) {
     let mut lane = Lane::take(store, 0).await;
     lane.admit(store, [wake(1)]).await;
     let person = r#"{"task_id":"t","actor_type":"user"}"#;
-    let late = T0 + Duration::from_secs(1);
+    let second = T0 + Duration::from_secs(1);
     for (number, text, counts) in
         [(2, person.to_owned(), false), (3, by_agent("t").text().to_owned(), true)]
     {
-        lane.merge(store, Wake { payload: payload(&text), ..at(number, late) }, id(1), false).await;
+        lane.merge(store, Wake { payload: payload(&text), ..at(number, second) }, id(1), false)
+            .await;
         let expected = if counts { vec![(T0, id(1))] } else { vec![] };
-        assert_eq!(counted(&subject, late).await, expected, "{text}");
-        let queued = store.read_queued(&[&at(99, late)]).await.unwrap();
+        assert_eq!(counted(&subject, second).await, expected, "{text}");
+        let queued = store.read_queued(&[&at(99, second)]).await.unwrap();
         let run = &queued.by_bucket[&MergeBucket::of(&wake(99)).unwrap()][&(T0, id(1))];
         assert_eq!(run.actor_type.as_ref().unwrap().is_agent(), counts);
     }
