@@ -1,4 +1,4 @@
-//! The `JetStream` API, spoken as JSON: what is declared is what is sent, and a field that this
+//! The JetStream API, spoken as JSON: what is declared is what is sent, and a field that this
 //! client does not know is neither lost nor reset.
 
 use async_nats::connection::State;

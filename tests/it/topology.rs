@@ -1,5 +1,7 @@
 //! The declared streams and consumers on a real server: made, compared, refused.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -223,6 +225,7 @@ async fn apply_makes_everything_from_nothing_and_then_changes_nothing() {
 
 /// Each changeable field: changed on the server, reported in one line, put back by `apply`.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table, one loop")]
 async fn every_difference_is_reported_and_put_back() {
     use On::{Lane, Stream};
     let (server, topology) = Server::applied().await;
@@ -658,6 +661,29 @@ async fn a_server_that_is_gone_is_worth_asking_again() {
     let error = Topology::load(None).unwrap().verify(&js, BATCH).await.unwrap_err();
     assert!(error.is_temporary(), "{error}");
     assert_eq!(error.to_string(), "not connected to NATS");
+}
+
+/// A publisher may set the header that names the pin; the server adds its own behind it.
+#[tokio::test]
+async fn the_pin_is_the_last_header_of_its_name() {
+    let (server, _) = Server::applied().await;
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("Nats-Pin-Id", "forged");
+    let subject = "wakes.task_mutation.acme.task-1";
+    server.js.publish_with_headers(subject, headers, "{}".into()).await.unwrap().await.unwrap();
+    let stored = server.stored_subjects().await.remove(0);
+    let lane: u32 = stored.split('.').nth(1).unwrap().parse().unwrap();
+    let consumer: async_nats::jetstream::consumer::Consumer<pull::Config> =
+        server.js.get_consumer_from_stream(lane_consumer(lane), WAKES).await.unwrap();
+    let pulled = consumer.stream().group(LANE_GROUP).expires(Duration::from_secs(1));
+    let mut messages = pulled.messages().await.unwrap();
+    let next = tokio::time::timeout(RECEIVED_WITHIN, messages.next()).await.unwrap();
+    let message = next.unwrap().unwrap();
+    let headers = message.headers.as_ref().unwrap();
+    let info = server.ask_well(&On::Lane(lane).info(), &json!({})).await;
+    let pin = info["priority_groups"][0]["pinned_client_id"].as_str().unwrap();
+    assert_eq!(headers.get("Nats-Pin-Id").unwrap().as_str(), "forged");
+    assert_eq!(headers.get_last("Nats-Pin-Id").unwrap().as_str(), pin);
 }
 
 /// The permissions that `docs/operations.md` gives a worker, less those for the lanes' work.
