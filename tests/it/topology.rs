@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod differences;
+mod lanes;
+mod partitions;
+
 use std::time::Duration;
 
 use async_nats::jetstream::Context;
@@ -11,7 +14,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use wakegate::broker::{self, BrokerOptions};
 use wakegate::topology::{
-    Change, Difference, LANE_GROUP, Topology, TopologyError, WAKES, lane_consumer, render,
+    Change, Difference, LANE_GROUP, Topology, TopologyError, WAKES, lane_consumer,
 };
 use wakegate::wake::token::token;
 
@@ -174,17 +177,6 @@ async fn context(url: &str, request_timeout: Duration) -> Context {
     broker::connect_once(&options).await.unwrap().jetstream()
 }
 
-/// The compiled-in declarations with another number of partitions.
-fn with_partitions(count: u32) -> Topology {
-    let directory = tempfile::tempdir().unwrap();
-    let wakes = include_str!("../../streams/wakes.json");
-    let wakes = wakes.replace("partition(8,", &format!("partition({count},"));
-    std::fs::write(directory.path().join("wakes.json"), wakes).unwrap();
-    let topology = Topology::load(Some(directory.path())).unwrap();
-    assert_eq!(topology.partitions(), count);
-    topology
-}
-
 fn lines(differences: &[Difference]) -> Vec<String> {
     differences.iter().map(ToString::to_string).collect()
 }
@@ -223,214 +215,6 @@ async fn apply_makes_everything_from_nothing_and_then_changes_nothing() {
     assert_eq!(facts.created.to_string()[..26], created[1..27], "{created}");
 }
 
-/// Each changeable field: changed on the server, reported in one line, put back by `apply`.
-#[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one table, one loop")]
-async fn every_difference_is_reported_and_put_back() {
-    use On::{Lane, Stream};
-    let (server, topology) = Server::applied().await;
-    let day = 86_400 * SECOND;
-    let transform = |dest: &str| json!({ "src": "wakes.*.*.*", "dest": dest });
-    let other_hash = "wakes.{{partition(8,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}";
-    let four = "wakes.{{partition(4,2,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}";
-    for (object, field, value, expected, starts) in [
-        (
-            Stream(WAKES),
-            "subjects",
-            json!(["wakes.>"]),
-            r#"subjects: wanted ["wakes.*.*.*"], found ["wakes.>"]"#,
-            false,
-        ),
-        (
-            Stream(WAKES),
-            "subject_transform",
-            transform(other_hash),
-            &format!(
-                "subject_transform.dest: wanted wakes.{{{{partition(8,2,3)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}.{{{{wildcard(3)}}}}, found {other_hash}"
-            ),
-            false,
-        ),
-        (
-            Stream(WAKES),
-            "subject_transform",
-            transform(four),
-            "partitions: wanted 8, found 4",
-            false,
-        ),
-        (Stream(WAKES), "subject_transform", Value::Null, "", false),
-        (Stream(WAKES), "discard", json!("old"), "discard: wanted new, found old", false),
-        (Stream(WAKES), "max_age", json!(day), "max_age: wanted 7 d, found 1 d", false),
-        (Stream(WAKES), "max_age", json!(8 * day), "max_age: wanted 7 d, found 8 d", true),
-        (
-            Stream(WAKES),
-            "max_msg_size",
-            json!(1_024),
-            "max_msg_size: wanted 512 KiB, found 1 KiB",
-            false,
-        ),
-        (Stream(WAKES), "max_msgs", json!(10), "max_msgs: wanted unlimited, found 10", false),
-        (
-            Stream(WAKES),
-            "max_msgs_per_subject",
-            json!(1),
-            "max_msgs_per_subject: wanted unlimited, found 1",
-            false,
-        ),
-        (
-            Stream(WAKES),
-            "max_bytes",
-            json!(1 << 30),
-            "max_bytes: wanted unlimited, found 1 GiB",
-            true,
-        ),
-        (
-            Stream(WAKES),
-            "duplicate_window",
-            json!(30 * SECOND),
-            "duplicate_window: wanted 2 min, found 30 s",
-            false,
-        ),
-        (Stream(WAKES), "no_ack", json!(true), "no_ack: wanted false, found true", false),
-        (
-            Stream(WAKES),
-            "allow_rollup_hdrs",
-            json!(true),
-            "allow_rollup_hdrs: wanted false, found true",
-            false,
-        ),
-        (
-            Stream(WAKES),
-            "description",
-            json!("mine"),
-            "description: wanted Wake events, kept for redrive; the transform puts the lane's partition in front, found mine",
-            true,
-        ),
-        (Stream("WAKE_AUDIT"), "discard", json!("new"), "discard: wanted old, found new", false),
-        (
-            Stream("WAKE_AUDIT"),
-            "max_msgs_per_subject",
-            json!(5),
-            "max_msgs_per_subject: wanted 10000, found 5",
-            false,
-        ),
-        (
-            Stream("WAKE_AUDIT"),
-            "max_msgs_per_subject",
-            json!(-1),
-            "max_msgs_per_subject: wanted 10000, found unlimited",
-            true,
-        ),
-        (Stream("WAKE_AUDIT"), "max_age", json!(day), "max_age: wanted 30 d, found 1 d", false),
-        (Lane(3), "ack_wait", json!(30 * SECOND), "ack_wait: wanted 12 s, found 30 s", false),
-        (Lane(3), "max_deliver", json!(5), "max_deliver: wanted unlimited, found 5", false),
-        (Lane(3), "max_ack_pending", json!(7), "max_ack_pending: wanted 1000, found 7", false),
-        (
-            Lane(3),
-            "filter_subject",
-            json!("wakes.4.>"),
-            "filter_subject: wanted wakes.3.>, found wakes.4.>",
-            false,
-        ),
-        (
-            Lane(3),
-            "priority_timeout",
-            json!(60 * SECOND),
-            "priority_timeout: wanted 5 s, found 1 min",
-            false,
-        ),
-        (
-            Lane(3),
-            "priority_groups",
-            json!(["other"]),
-            r#"priority_groups: wanted ["lane"], found ["other"]"#,
-            false,
-        ),
-        (
-            Lane(3),
-            "inactive_threshold",
-            json!(60 * SECOND),
-            "inactive_threshold: wanted none, found 1 min",
-            false,
-        ),
-        (Lane(3), "headers_only", json!(true), "headers_only: wanted false, found true", false),
-        (
-            Lane(3),
-            "description",
-            json!("mine"),
-            "description: wanted Lane 3: one worker at a time, pinned by the server, found mine",
-            true,
-        ),
-    ] {
-        let answer = server.change(object, field, &value).await;
-        assert_eq!(answer.get("error"), None, "{field} {value}");
-        let differences = topology.check(&server.js, BATCH).await.unwrap();
-        let on = match object {
-            Stream(name) => format!("stream {name}"),
-            Lane(lane) => format!("consumer lane-{lane} of WAKES"),
-        };
-        if !expected.is_empty() {
-            assert_eq!(lines(&differences), [format!("{on}: {expected}")]);
-        }
-        assert!(!differences.is_empty(), "{field} {value}");
-
-        match topology.verify(&server.js, BATCH).await {
-            Ok(_) => assert!(starts, "a worker starts with {field} {value}"),
-            Err(error) => {
-                assert!(!starts, "a worker does not start with {field} {value}: {error}");
-                assert!(error.to_string().ends_with("run: wakegate streams apply\n"), "{error}");
-                assert!(!error.is_temporary());
-            }
-        }
-        let report = topology.apply(&server.js, BATCH).await.unwrap();
-        assert_eq!(report.changes.len(), 1, "{report}");
-        assert_eq!(topology.check(&server.js, BATCH).await.unwrap(), [], "{field} {value}");
-    }
-}
-
-/// Each unchangeable field: the server does refuse to change it, and the report says what to do.
-#[tokio::test]
-async fn what_the_server_never_changes_is_named_with_what_to_do() {
-    use On::{Lane, Stream};
-    let (server, topology) = Server::applied().await;
-    let delete_stream = "cannot be changed: stop the publishers, let every lane run dry (wakegate \
-                         run --until-caught-up), delete the stream, then run: wakegate streams apply";
-    let delete_consumer = "cannot be changed: stop the workers, delete the consumer, then run: \
-                           wakegate streams apply; it starts at the beginning of the stream, and \
-                           wakes already decided are recognised";
-    for (object, field, found, wanted, remedy) in [
-        (Stream("WAKE_AUDIT"), "storage", json!("memory"), json!("file"), delete_stream),
-        (Stream("WAKE_AUDIT"), "retention", json!("workqueue"), json!("limits"), delete_stream),
-        (Stream("WAKE_AUDIT"), "deny_delete", json!(true), json!(false), delete_stream),
-        (Stream("WAKE_AUDIT"), "deny_purge", json!(true), json!(false), delete_stream),
-        (Stream("WAKE_AUDIT"), "allow_msg_ttl", json!(true), json!(false), delete_stream),
-        (Lane(5), "ack_policy", json!("all"), json!("explicit"), delete_consumer),
-        (Lane(5), "deliver_policy", json!("new"), json!("all"), delete_consumer),
-        (Lane(5), "replay_policy", json!("original"), json!("instant"), delete_consumer),
-        (Lane(5), "mem_storage", json!(true), json!(false), delete_consumer),
-    ] {
-        server.recreate(object, field, &found).await;
-        let before = server.config(object).await;
-        let plain = |value: &Value| value.to_string().replace('"', "");
-        let line =
-            format!("  {field}: wanted {}, found {}; {remedy}", plain(&wanted), plain(&found));
-
-        let differences = topology.check(&server.js, BATCH).await.unwrap();
-        let text = render(&differences);
-        assert!(text.lines().any(|one| one == line), "{text}\nhas no line\n{line}");
-        let error = topology.apply(&server.js, BATCH).await.unwrap_err();
-        assert!(matches!(error, TopologyError::Unchangeable(_)), "{error}");
-        assert!(error.to_string().starts_with("nothing was changed\n"), "{error}");
-        assert!(error.to_string().contains(&line), "{error}");
-        assert_eq!(server.config(object).await, before, "nothing was changed");
-        let refused = server.change(object, field, &wanted).await;
-        assert!(refused.get("error").is_some(), "the server does change {field}");
-
-        server.ask_well(&object.delete(), &json!({})).await;
-        topology.apply(&server.js, BATCH).await.unwrap();
-        assert_eq!(topology.check(&server.js, BATCH).await.unwrap(), []);
-    }
-}
-
 #[tokio::test]
 async fn fields_that_the_declaration_does_not_name_are_kept() {
     let (server, topology) = Server::applied().await;
@@ -447,185 +231,6 @@ async fn fields_that_the_declaration_does_not_name_are_kept() {
         (&json!(true), &json!("platform"))
     );
     assert_eq!(server.config(On::Lane(0)).await["sample_freq"], "10%");
-}
-
-#[tokio::test]
-async fn the_transform_stores_a_wake_under_its_partition_and_keeps_its_tokens() {
-    let (server, _) = Server::applied().await;
-    let hostile = ["a.b", "*", ">", "a b\n", "", "-", "\u{202e}", "é\"'/:", &"x".repeat(256)];
-    for organization in hostile {
-        for task in hostile {
-            server.publish(organization, task).await;
-        }
-    }
-    let mut received = 0;
-    let subjects = server.stored_subjects().await;
-    for lane in 0..8 {
-        let prefix = format!("wakes.{lane}.");
-        let expected: Vec<&String> = subjects.iter().filter(|s| s.starts_with(&prefix)).collect();
-        if expected.is_empty() {
-            continue;
-        }
-        let taken = server.take(lane, expected.len()).await;
-        assert_eq!(taken.iter().collect::<Vec<_>>(), expected, "in stream order");
-        received += taken.len();
-    }
-    assert_eq!(received, hostile.len() * hostile.len(), "every wake reaches a lane");
-    let last = subjects.last().unwrap().split_once(".task_mutation.").unwrap().1;
-    let long = token(hostile[8]).into_owned();
-    assert_eq!(last, format!("{long}.{long}"));
-}
-
-#[tokio::test]
-async fn all_wakes_of_a_task_share_a_lane_and_every_lane_is_used() {
-    let (server, _) = Server::applied().await;
-    for task in 0..100 {
-        for producer in ["task_mutation", "onboarding"] {
-            for organization in ["acme", "globex"] {
-                server.publish_to(&format!("wakes.{producer}.{organization}.task-{task}")).await;
-            }
-        }
-    }
-    let mut lanes_of: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-    let mut lanes = BTreeSet::new();
-    for subject in server.stored_subjects().await {
-        let tokens: Vec<&str> = subject.split('.').collect();
-        let [_, lane, _, organization, task] = tokens[..] else { panic!("{subject}") };
-        lanes.insert(lane.to_owned());
-        let task = (organization.to_owned(), task.to_owned());
-        lanes_of.entry(task).or_default().insert(lane.to_owned());
-    }
-    assert_eq!(lanes_of.len(), 200);
-    assert!(lanes_of.values().all(|lanes| lanes.len() == 1), "{lanes_of:?}");
-    assert_eq!(lanes, (0..8).map(|lane| lane.to_string()).collect());
-}
-
-#[tokio::test]
-async fn partitions_do_not_change_while_a_wake_is_undecided() {
-    let (server, topology) = Server::applied().await;
-    server.publish("acme", "task-1").await;
-    let subject = server.stored_subjects().await.remove(0);
-    let lane: u32 = subject.split('.').nth(1).unwrap().parse().unwrap();
-    for count in [4, 16] {
-        let error = with_partitions(count).apply(&server.js, BATCH).await.unwrap_err().to_string();
-        let expected = format!(
-            "the partitions of WAKES cannot change from 8 to {count}: lane-{lane} has 1 wakes \
-             pending and 0 in work. Stop the publishers, let every lane run dry"
-        );
-        assert!(error.starts_with(&expected), "{error}");
-    }
-    assert_eq!(topology.check(&server.js, BATCH).await.unwrap(), [], "nothing was changed");
-
-    // A lane without a consumer cannot say what it has decided.
-    server.ask_well(&On::Lane(7).delete(), &json!({})).await;
-    server.take(lane, 1).await;
-    let error = with_partitions(4).apply(&server.js, BATCH).await.unwrap_err().to_string();
-    assert!(error.contains("lane-7 has no consumer"), "{error}");
-    topology.apply(&server.js, BATCH).await.unwrap();
-
-    let fewer = with_partitions(4);
-    let before = lines(&fewer.check(&server.js, BATCH).await.unwrap());
-    assert_eq!(
-        before,
-        [
-            "stream WAKES: partitions: wanted 4, found 8",
-            "consumer lane-4 of WAKES: is of no declared lane",
-            "consumer lane-5 of WAKES: is of no declared lane",
-            "consumer lane-6 of WAKES: is of no declared lane",
-            "consumer lane-7 of WAKES: is of no declared lane",
-        ]
-    );
-    let report = fewer.apply(&server.js, BATCH).await.unwrap();
-    let removed = report.changes.iter().filter(|one| matches!(one, Change::Removed(_))).count();
-    assert_eq!((report.changes.len(), removed), (5, 4), "{report}");
-    assert_eq!(fewer.check(&server.js, BATCH).await.unwrap(), []);
-    assert!(topology.verify(&server.js, BATCH).await.is_err(), "a worker of 8 lanes stops");
-
-    let report = with_partitions(16).apply(&server.js, BATCH).await.unwrap();
-    assert_eq!(report.changes.len(), 13, "{report}");
-    for lane in 0..16 {
-        let decided_earlier = u64::from(subject.starts_with(&format!("wakes.{lane}.")));
-        let pending = server.pending(lane).await;
-        assert!(pending <= decided_earlier, "lane {lane} has {pending} pending");
-    }
-}
-
-#[tokio::test]
-async fn partitions_change_freely_while_the_stream_is_empty() {
-    let (server, _) = Server::applied().await;
-    for count in [3, 11, 8] {
-        with_partitions(count).apply(&server.js, BATCH).await.unwrap();
-        let facts = with_partitions(count).verify(&server.js, BATCH).await.unwrap();
-        assert_eq!(facts.partitions, count);
-        assert_eq!(with_partitions(count).check(&server.js, BATCH).await.unwrap(), []);
-    }
-}
-
-/// Publishes at every point of `apply` in turn: each time either nothing was changed, or the wake
-/// is in a lane that still is.
-#[tokio::test]
-async fn a_wake_published_while_partitions_change_is_not_left_behind() {
-    let (server, topology) = Server::applied().await;
-    let fewer = with_partitions(4);
-    let mut task = String::new();
-    for n in 0.. {
-        task = format!("task-{n}");
-        server.publish("acme", &task).await;
-        if server.stored_subjects().await[n].starts_with("wakes.7.") {
-            break;
-        }
-    }
-    let mut outcomes = BTreeSet::new();
-    for requests_before in 0..40 {
-        server.drain(8).await;
-        let publish = async {
-            for _ in 0..requests_before {
-                server.ask_well("STREAM.INFO.WAKES", &json!({})).await;
-            }
-            server.publish("acme", &task).await;
-        };
-        let (applied, ()) = tokio::join!(fewer.apply(&server.js, BATCH), publish);
-        let subject = server.stored_subjects().await.pop().unwrap();
-        let lane: u32 = subject.split('.').nth(1).unwrap().parse().unwrap();
-        match applied {
-            Ok(_) => {
-                outcomes.insert("changed");
-                assert!(lane < 4, "a wake is left behind in lane {lane}");
-                assert_eq!(fewer.check(&server.js, BATCH).await.unwrap(), []);
-                server.drain(4).await;
-                topology.apply(&server.js, BATCH).await.unwrap();
-            }
-            Err(error) => {
-                outcomes.insert("refused");
-                assert!(matches!(error, TopologyError::PartitionsInUse { .. }), "{error}");
-                assert_eq!(topology.check(&server.js, BATCH).await.unwrap(), []);
-            }
-        }
-    }
-    assert_eq!(outcomes, BTreeSet::from(["changed", "refused"]));
-}
-
-#[tokio::test]
-async fn a_consumer_of_no_lane_with_something_pending_is_kept_and_named() {
-    let (server, topology) = Server::applied().await;
-    server.publish("acme", "task-1").await;
-    let mut config = server.config(On::Lane(0)).await;
-    config["durable_name"] = json!("lane-9");
-    config["name"] = json!("lane-9");
-    config["filter_subject"] = json!("wakes.>");
-    assert_eq!(server.create_lane(9, &config).await.get("error"), None);
-    let report = topology.apply(&server.js, BATCH).await.unwrap().to_string();
-    assert_eq!(report, "kept consumer lane-9 of WAKES: lane-9 has 1 wakes pending and 0 in work\n");
-    assert_eq!(topology.verify(&server.js, BATCH).await.unwrap().partitions, 8);
-}
-
-#[tokio::test]
-async fn wakes_stored_under_no_lane_are_not_left_behind() {
-    let (server, topology) = Server::applied().await;
-    server.change(On::Stream(WAKES), "subject_transform", &Value::Null).await;
-    server.publish("acme", "task-1").await;
-    let error = topology.apply(&server.js, BATCH).await.unwrap_err().to_string();
-    assert!(error.contains("1 wakes are stored under no lane"), "{error}");
 }
 
 #[tokio::test]
@@ -661,29 +266,6 @@ async fn a_server_that_is_gone_is_worth_asking_again() {
     let error = Topology::load(None).unwrap().verify(&js, BATCH).await.unwrap_err();
     assert!(error.is_temporary(), "{error}");
     assert_eq!(error.to_string(), "not connected to NATS");
-}
-
-/// A publisher may set the header that names the pin; the server adds its own behind it.
-#[tokio::test]
-async fn the_pin_is_the_last_header_of_its_name() {
-    let (server, _) = Server::applied().await;
-    let mut headers = async_nats::HeaderMap::new();
-    headers.insert("Nats-Pin-Id", "forged");
-    let subject = "wakes.task_mutation.acme.task-1";
-    server.js.publish_with_headers(subject, headers, "{}".into()).await.unwrap().await.unwrap();
-    let stored = server.stored_subjects().await.remove(0);
-    let lane: u32 = stored.split('.').nth(1).unwrap().parse().unwrap();
-    let consumer: async_nats::jetstream::consumer::Consumer<pull::Config> =
-        server.js.get_consumer_from_stream(lane_consumer(lane), WAKES).await.unwrap();
-    let pulled = consumer.stream().group(LANE_GROUP).expires(Duration::from_secs(1));
-    let mut messages = pulled.messages().await.unwrap();
-    let next = tokio::time::timeout(RECEIVED_WITHIN, messages.next()).await.unwrap();
-    let message = next.unwrap().unwrap();
-    let headers = message.headers.as_ref().unwrap();
-    let info = server.ask_well(&On::Lane(lane).info(), &json!({})).await;
-    let pin = info["priority_groups"][0]["pinned_client_id"].as_str().unwrap();
-    assert_eq!(headers.get("Nats-Pin-Id").unwrap().as_str(), "forged");
-    assert_eq!(headers.get_last("Nats-Pin-Id").unwrap().as_str(), pin);
 }
 
 /// The permissions that `docs/operations.md` gives a worker, less those for the lanes' work.
