@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::sync::OnceCell;
-use wakegate::store::{Database as _, StoreOptions};
 use wakegate::store::postgres::PostgresStore;
+use wakegate::store::{Database as _, StoreOptions};
 
 use super::PATIENCE;
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use wakegate::admission::decision::PriorOutcome;
+use wakegate::store::Database as _;
 use wakegate::store::memory::{MemoryStore, RecordFailure};
 use wakegate::store::postgres::PostgresStore;
 use wakegate::store::sqlite::SqliteStore;

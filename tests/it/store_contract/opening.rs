@@ -1,5 +1,6 @@
 //! Opening a database: its URL, its schema, its constraints.
 
+use wakegate::store::Database as _;
 use wakegate::store::postgres::PostgresStore;
 use wakegate::store::sqlite::SqliteStore;
 use wakegate::store::{MigrateError, SchemaState, Store as _, StoreOptions};

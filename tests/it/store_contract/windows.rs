@@ -54,7 +54,7 @@ async fn counted<S: Subject>(subject: &S, at: UtcMicros) -> Vec<(UtcMicros, RunI
 
 fn of(counted: &CountedRuns, tenant: &str, name: &str) -> Vec<(UtcMicros, RunId)> {
     let runs = counted.by_task.get(&(organization(tenant), task(name)));
-    runs.into_iter().flat_map(|runs| runs.keys().copied()).collect()
+    runs.into_iter().flatten().copied().collect()
 }
 
 async fn a_queued_run_is_joined_within_the_half_open_window<S: Subject>(subject: S) {
