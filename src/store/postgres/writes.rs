@@ -169,6 +169,7 @@ fn fence(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     Ok(fence.bind(sequence(batch.to.decided_sequence)?).bind(Timestamp(batch.to.decided_instant)))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
 fn insert_keys(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut keys: Vec<&NewKey> = batch.keys.iter().collect();
     keys.sort_by_key(|key| (&key.organization_id, &key.idempotency_key));
@@ -217,6 +218,7 @@ fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload)).bind_run(query))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
 fn insert_merged(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut merged: Vec<&MergedWake> = batch.merged_wakes.iter().collect();
     merged.sort_by_key(|merged| merged.wake.id);
@@ -235,6 +237,7 @@ fn insert_merged(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     Ok(PayloadColumns::of(wakes().map(|wake| &wake.payload)).bind_merged(query))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
 fn insert_refused(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut refusals: Vec<&RefusedWake> = batch.refusals.iter().collect();
     refusals.sort_by_key(|refused| refused.wake.id);
