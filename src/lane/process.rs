@@ -136,17 +136,21 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         let mut works = Vec::with_capacity(batch.len());
         for mut delivery in batch {
             let stored_at = delivery.message.requested_at;
-            let instant = request_instant(last, stored_at);
-            if instant < last {
-                tracing::warn!(
-                    lane = self.lane.lane,
-                    stream_sequence = delivery.message.sequence,
-                    seconds_back = last.since(instant).as_secs(),
-                    "the broker's clock was set back"
-                );
+            // What the cursor is past is a redelivery: it keeps its own instant, and tells nothing
+            // of the broker's clock.
+            if delivery.message.sequence > cursor.decided_sequence {
+                let instant = request_instant(last, stored_at);
+                if instant < last {
+                    tracing::warn!(
+                        lane = self.lane.lane,
+                        stream_sequence = delivery.message.sequence,
+                        seconds_back = last.since(instant).as_secs(),
+                        "the broker's clock was set back"
+                    );
+                }
+                delivery.message.requested_at = instant;
+                last = instant;
             }
-            delivery.message.requested_at = instant;
-            last = instant;
             let event = decode(&delivery.message);
             works.push(Work { delivery, event });
         }
