@@ -3,10 +3,16 @@
 //! An [`Audited`] is the proof that a batch is durable and that everything operators must learn of
 //! it is on the audit stream. It can be made only from a [`Recorded`], and only it acknowledges.
 
+mod cut;
+pub mod jetstream;
+pub mod memory;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
 
+pub use self::jetstream::JetStreamAudit;
+pub use self::memory::MemoryAudit;
 use crate::store::Recorded;
 use crate::wake::WakeId;
 

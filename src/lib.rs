@@ -5,16 +5,33 @@
 //!
 //! - [`wake`]: identifiers, the wake, decoding (pure)
 //! - [`admission`]: the gates and the engine (pure)
+//! - [`outcome`]: the record of what became of an event (pure)
 //! - [`store`]: what is durable; one implementation a dialect
+//! - [`audit`]: what operators subscribe to
+//! - [`intake`]: deliveries and their acknowledgement
+//! - [`lane`]: one lane's loop, from deliveries to acknowledgements
+//! - [`topology`]: the streams and consumers that `streams/*.json` declares
+//! - [`broker`]: the connection to NATS
+//! - [`worker`]: every lane, from start to shutdown
+//! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`],
+//!   [`shutdown`], [`clock`] and [`error_text`] are what every process needs
 
 pub mod admission;
 pub mod audit;
+pub mod broker;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod error_text;
 pub mod health;
+pub mod http;
 pub mod intake;
 pub mod lane;
 pub mod metrics;
 pub mod outcome;
+pub mod shutdown;
 pub mod store;
+pub mod telemetry;
+pub mod topology;
 pub mod wake;
+pub mod worker;

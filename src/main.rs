@@ -1,3 +1,7 @@
 //! The `wakegate` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    wakegate::cli::main()
+}

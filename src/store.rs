@@ -3,8 +3,13 @@
 //! One trait of set-based methods, one implementation per dialect, one contract suite over all of
 //! them. A [`Recorded`] is the proof that a batch is durable; only this module makes one.
 
+mod fault;
+mod lease;
 pub mod memory;
+mod options;
 pub mod postgres;
+mod schema;
+mod sightings;
 pub mod sqlite;
 
 use std::collections::HashMap;
@@ -13,6 +18,8 @@ use std::sync::Arc;
 
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
+pub use self::options::{StoreOptions, UrlError};
+pub use self::schema::{MigrateError, SchemaState};
 use crate::wake::{
     AgentId, IdempotencyKey, OrganizationId, Payload, RunId, TaskId, UtcMicros, Wake, WakeId,
 };
@@ -69,6 +76,24 @@ pub struct BatchRecord {
     pub refusals: Vec<RefusedWake>,
     /// Every wake that the record decides, those that write nothing included.
     pub covers: Vec<WakeId>,
+}
+
+impl BatchRecord {
+    /// Whether anything but the fence is written.
+    fn writes_rows(&self) -> bool {
+        !(self.runs.is_empty()
+            && self.merges.is_empty()
+            && self.merged_wakes.is_empty()
+            && self.keys.is_empty()
+            && self.refusals.is_empty())
+    }
+
+    /// Whether the fence is to be moved by compare-and-set. A batch that neither moves nor writes
+    /// anything only looks at it: what it covers was read from committed rows, and a lane that is
+    /// lost proves nothing.
+    fn moves_or_writes(&self) -> bool {
+        self.from != self.to || self.writes_rows()
+    }
 }
 
 /// A row of `runs`.

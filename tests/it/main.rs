@@ -1,6 +1,7 @@
 //! One test binary over real servers: linking takes longer than most of the tests.
 
 mod audit_contract;
+mod broker;
 mod cli;
 mod criteria;
 mod harness;

@@ -1,1 +1,40 @@
-//! Filled in by its slice.
+//! What every store promises: written once, run on the one in memory, on SQLite and on PostgreSQL.
+
+mod given;
+mod gone;
+mod identity;
+mod keys;
+mod lanes;
+mod opening;
+mod operators;
+mod payloads;
+mod races;
+mod refused;
+mod statements;
+mod subject;
+mod windows;
+
+/// Makes of each `async fn name<S: Subject>(subject: S)` a test on every store.
+macro_rules! on_every_store {
+    ($($name:ident),+ $(,)?) => {
+        $(mod $name {
+            use crate::store_contract::subject::{Memory, OnPostgres, OnSqlite, Subject as _};
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn in_memory() {
+                super::$name(Memory::open().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                super::$name(OnSqlite::open().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                super::$name(OnPostgres::open().await).await;
+            }
+        })+
+    };
+}
+use on_every_store;

@@ -3,9 +3,13 @@
 pub mod case;
 pub mod flaky;
 pub mod logs;
+pub mod command;
+pub mod golden;
+pub mod http;
 pub mod nats;
 pub mod outside;
 pub mod postgres;
+pub mod sqlite;
 pub mod world;
 
 use std::time::Duration;

@@ -1,1 +1,232 @@
 //! A private PostgreSQL cluster, one database a test.
+//!
+//! The cluster starts with the first test that asks, and is gone when the test process ends, however
+//! it ends: a shell holds the other end of a pipe, stops the server at its end and deletes its
+//! directory.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::sync::OnceCell;
+use wakegate::store::StoreOptions;
+use wakegate::store::postgres::PostgresStore;
+
+use super::PATIENCE;
+
+const TEMPLATE: &str = "migrated";
+const INSTALL: &str = "install PostgreSQL 15 or newer (Debian: apt-get install postgresql), or put \
+                       its initdb and postgres on the PATH";
+const SUPERVISE: &str = r#"
+trap '' INT TERM HUP
+directory=$1; shift
+"$@" >"$directory/log" 2>&1 </dev/null &
+server=$!
+cat >/dev/null
+kill -QUIT $server
+wait $server
+rm -rf "$directory"
+"#;
+
+struct Cluster {
+    bin: PathBuf,
+    directory: PathBuf,
+    port: u16,
+    /// Its standard input is the pipe that keeps the server alive.
+    _supervisor: Child,
+}
+
+/// A database that one test has for itself; it goes when this is dropped.
+pub struct TestDatabase {
+    name: String,
+}
+
+/// A database with the current schema.
+pub async fn database() -> TestDatabase {
+    static MIGRATED: OnceCell<()> = OnceCell::const_new();
+    MIGRATED
+        .get_or_init(|| async {
+            create(TEMPLATE, "template1").await;
+            let store = PostgresStore::connect(&url(TEMPLATE), &StoreOptions::default()).unwrap();
+            store.migrate().await.unwrap();
+        })
+        .await;
+    fresh(TEMPLATE).await
+}
+
+/// A database without a schema.
+pub async fn empty_database() -> TestDatabase {
+    fresh("template1").await
+}
+
+impl TestDatabase {
+    /// `postgres://…`, for a role that may do everything.
+    pub fn url(&self) -> String {
+        url(&self.name)
+    }
+
+    /// Connections of somebody else than the store under test.
+    pub fn pool(&self) -> PgPool {
+        PgPoolOptions::new().max_connections(4).connect_lazy(&self.url()).unwrap()
+    }
+
+    /// Runs statements.
+    pub async fn execute(&self, sql: &str) {
+        execute(&self.name, sql).await;
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let cluster = cluster();
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        let dropped = Command::new(cluster.bin.join("psql"))
+            .args(["-qX", "-U", "postgres", "-d", "postgres", "-c", &drop, "-h"])
+            .arg(&cluster.directory)
+            .args(["-p", &cluster.port.to_string()])
+            .stdin(Stdio::null())
+            .status();
+        assert!(dropped.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+fn url(database: &str) -> String {
+    format!("postgres://postgres@127.0.0.1:{}/{database}", cluster().port)
+}
+
+async fn fresh(template: &str) -> TestDatabase {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    create(&name, template).await;
+    TestDatabase { name }
+}
+
+async fn create(name: &str, template: &str) {
+    execute("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+}
+
+async fn execute(database: &str, sql: &str) {
+    let pool = PgPoolOptions::new().max_connections(1).connect(&url(database)).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| {
+        let bin = binaries();
+        // Between looking for a free port and taking it somebody else may have it.
+        (0..5).find_map(|_| start(&bin)).expect("PostgreSQL found no free port in five attempts")
+    })
+}
+
+/// The directory of the newest PostgreSQL.
+fn binaries() -> PathBuf {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut versioned: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|versions| versions.flatten().map(|version| version.path().join("bin")).collect())
+        .unwrap_or_default();
+    versioned.sort();
+    std::env::split_paths(&on_path)
+        .chain(versioned.into_iter().rev())
+        .find(|bin| bin.join("initdb").exists() && bin.join("postgres").exists())
+        .unwrap_or_else(|| panic!("PostgreSQL is missing: {INSTALL}"))
+}
+
+fn start(bin: &Path) -> Option<Cluster> {
+    let directory = tempfile::Builder::new().prefix("wakegate-pg-").tempdir().unwrap().keep();
+    let user = unprivileged_user();
+    if let Some(user) = &user {
+        run(Command::new("chown").arg(user).arg(&directory));
+    }
+    let data = directory.join("data");
+    let mut initdb = as_user(user.as_deref(), &bin.join("initdb"));
+    initdb.arg("-D").arg(&data);
+    run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]));
+
+    let port = free_port();
+    let server = as_user(user.as_deref(), &bin.join("postgres"));
+    let mut supervisor = Command::new("sh");
+    supervisor.args(["-c", SUPERVISE, "sh"]).arg(&directory);
+    supervisor.arg(server.get_program()).args(server.get_args());
+    supervisor.arg("-D").arg(&data).arg("-k").arg(&directory);
+    supervisor.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-N", "300"]);
+    for setting in ["fsync=off", "full_page_writes=off", "shared_buffers=64MB"] {
+        supervisor.args(["-c", setting]);
+    }
+    let supervisor =
+        supervisor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let cluster =
+        Cluster { bin: bin.to_owned(), directory, port, _supervisor: supervisor.unwrap() };
+    answers(&cluster).then_some(cluster)
+}
+
+/// Waits until the server answers, or says that its port is taken.
+fn answers(cluster: &Cluster) -> bool {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let ready = Command::new(cluster.bin.join("pg_isready"))
+            .args(["-q", "-h", "127.0.0.1", "-p", &cluster.port.to_string()])
+            .status();
+        let socket = cluster.directory.join(format!(".s.PGSQL.{}", cluster.port));
+        if ready.is_ok_and(|status| status.success()) && socket.exists() {
+            return true;
+        }
+        let log = std::fs::read_to_string(cluster.directory.join("log")).unwrap_or_default();
+        if log.contains("could not create any TCP/IP sockets") {
+            return false;
+        }
+        assert!(Instant::now() < end, "PostgreSQL does not answer; its log:\n{log}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// `initdb` and `postgres` refuse to run as root; then somebody else has to.
+fn unprivileged_user() -> Option<String> {
+    let uid = |name: &[&str]| {
+        let found = Command::new("id").arg("-u").args(name).stderr(Stdio::null()).output();
+        let found = found.ok().filter(|found| found.status.success())?;
+        String::from_utf8(found.stdout).ok()
+    };
+    if uid(&[]).is_none_or(|uid| uid.trim() != "0") {
+        return None;
+    }
+    let user = ["postgres", "nobody"].into_iter().find(|user| uid(&[user]).is_some());
+    Some(user.expect("root needs a user `postgres` or `nobody` to run PostgreSQL as").to_owned())
+}
+
+fn as_user(user: Option<&str>, program: &Path) -> Command {
+    let Some(user) = user else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--regid", group(user).trim(), "--clear-groups", "--"]);
+    command.arg(program);
+    command
+}
+
+fn group(user: &str) -> String {
+    let found = Command::new("id").args(["-g", user]).output().unwrap();
+    String::from_utf8(found.stdout).unwrap()
+}
+
+fn run(command: &mut Command) {
+    let name = command.get_program().to_owned();
+    let output = match command.current_dir("/").stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!("{} is missing; {INSTALL}", name.display())
+        }
+        Err(error) => panic!("{}: {error}", name.display()),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} failed: {said}", name.display());
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}

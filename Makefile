@@ -1,0 +1,47 @@
+# Everything a newcomer needs: `make demo` to see it work, `make test` and `make check` before a
+# change is handed in. Each target fetches what it lacks and can be repeated.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+root := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+
+# The checkout's own nats-server goes first: a distribution's may be too old. Cargo's usual home
+# goes last, for shells that do not know it.
+export PATH := $(root)/.tools:$(PATH):$(HOME)/.cargo/bin
+
+.PHONY: help demo test check tools deny clean
+
+help: ## Says what there is
+	@echo 'wakegate: turns wake events on NATS JetStream into runs, and says why when it does not.'
+	@echo
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' "$(root)/Makefile" | expand -t 14
+	@echo
+	@echo 'Start with `make demo`; README.md tells the rest.'
+
+demo: tools ## Shows a dozen events and what became of each, on a private server
+	@cd "$(root)" && cargo build --bin wakegate --example demo
+	@cd "$(root)" && cargo run --quiet --example demo
+
+test: tools ## Runs every test, against real NATS, PostgreSQL and SQLite
+	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
+	  && PATH="$$PATH:$$postgresql" cargo test
+
+check: ## Checks format, lints, documentation and what the documents claim
+	@"$(root)/scripts/components"
+	@cd "$(root)" && cargo fmt --check
+	@cd "$(root)" && cargo clippy --all-targets -- -D warnings
+	@cd "$(root)" && RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+	@cd "$(root)" && cargo test --quiet --test it tidy::
+
+tools: ## Fetches nats-server into .tools/ unless a new enough one is there
+	@"$(root)/scripts/nats-server"
+
+deny: ## Checks dependencies for advisories and licences (needs cargo-deny)
+	@command -v cargo-deny >/dev/null || { echo 'Install it: cargo install --locked cargo-deny' >&2; exit 1; }
+	@cd "$(root)" && cargo deny check
+
+clean: ## Removes what was built and fetched
+	@cd "$(root)" && cargo clean && rm -rf .tools

@@ -1,0 +1,120 @@
+//! The command: arguments, exit codes, and one file a subcommand.
+//!
+//! Standard output carries what a command was asked for, standard error what went wrong.
+
+pub mod completions;
+pub mod config;
+pub mod failure;
+pub mod migrate;
+pub mod publish;
+pub mod run;
+pub mod streams;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use self::failure::{Exit, Failure};
+use crate::config::{Config, Loaded};
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0    done
+  1    failed; standard error says what, for what, and what to do
+  2    a wrong configuration or a wrong usage; nothing was started
+  3    publish: the server called an event a duplicate
+  4    the streams on the server differ from their declaration
+  130  ended at once by a second SIGINT
+  143  ended at once by a second SIGTERM
+
+Examples:
+  wakegate config check                      what is configured, and by what
+  wakegate streams apply && wakegate migrate make server and database ready
+  wakegate run                               admit wakes until SIGTERM
+  wakegate publish event.json --outcome      publish one event and see what became of it";
+
+/// Turns wake events on NATS JetStream into runs: every wake becomes one run, joins one, or is
+/// refused with a reason.
+#[derive(Debug, Parser)]
+#[command(name = "wakegate", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// TOML file to read instead of `wakegate.toml`; `WAKEGATE_*` variables override it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the worker
+    Run(run::RunArgs),
+    /// Bring the database's schema up to date
+    Migrate(migrate::MigrateArgs),
+    /// Apply or check the streams on the server
+    #[command(after_help = streams::AFTER_HELP)]
+    Streams {
+        /// Which.
+        #[command(subcommand)]
+        command: streams::StreamsCommand,
+    },
+    /// Publish events
+    Publish(publish::PublishArgs),
+    /// Look at the configuration
+    #[command(after_help = config::AFTER_HELP)]
+    Config {
+        /// Which.
+        #[command(subcommand)]
+        command: config::ConfigCommand,
+    },
+    /// Print completions for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Parses, configures, executes, and says how it ended.
+#[must_use]
+pub fn main() -> ExitCode {
+    // A wrong usage ends in here, with exit code 2.
+    let cli = Cli::parse();
+    match execute(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            // Where standard error is closed, the exit code has to do.
+            let _ = writeln!(io::stderr().lock(), "{failure}");
+            failure.exit.into()
+        }
+    }
+}
+
+fn execute(cli: Cli) -> Result<Exit, Failure> {
+    if let Command::Completions(args) = &cli.command {
+        return completions::execute(args);
+    }
+    let loaded: Loaded = Config::from_environment(cli.config.as_deref())?;
+    match cli.command {
+        Command::Run(args) => run::execute(loaded.config, args),
+        Command::Migrate(args) => migrate::execute(&loaded.config, args),
+        Command::Streams { command } => streams::execute(&loaded.config, command),
+        Command::Publish(args) => publish::execute(&loaded.config, args),
+        Command::Config { command } => config::execute(&loaded, command),
+        Command::Completions(args) => completions::execute(&args),
+    }
+}
+
+/// Writes to standard output. A reader that has gone away, such as `head`, has what it wanted.
+///
+/// # Errors
+/// Standard output cannot be written for any other reason.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::of("cannot write to standard output", &error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,118 @@
+//! `wakegate run`: what surrounds the work of a worker. `/readyz` answers before any server is
+//! looked for and until the work has ended.
+
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::task::JoinSet;
+use tracing::{error, info};
+
+use super::{Exit, Failure};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::error_text::one_line;
+use crate::health::Health;
+use crate::http;
+use crate::metrics::Metrics;
+use crate::shutdown::{self, Shutdown};
+use crate::telemetry::{self, TelemetryError};
+
+/// How long requests for metrics and health may still take once the work has ended.
+const HTTP_END_MAX: Duration = Duration::from_secs(1);
+/// Lanes of the declared `WAKES` stream.
+const LANES: u32 = 8;
+
+const AFTER_HELP: &str = "\
+SIGTERM or SIGINT: it stops pulling, finishes and settles the batch in work, and ends with exit code
+0. A second signal ends it at once; nothing is lost, only time. While nats-server or the database is
+away it waits, and /readyz says for what. Where the streams are missing or differ it ends with exit
+code 4: run `wakegate streams apply`.
+
+Examples:
+  wakegate run
+  wakegate run --until-caught-up             decide what is there, then end
+  curl -s http://127.0.0.1:9464/readyz       what it waits for";
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct RunArgs {
+    /// End with exit code 0 once every lane has nothing pending and nothing unacknowledged
+    #[arg(long)]
+    pub until_caught_up: bool,
+}
+
+/// What the work of a worker reports to and listens to.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// Where it says how it does.
+    pub health: Health,
+    /// When it is to end.
+    pub shutdown: Shutdown,
+    /// The wall clock.
+    pub clock: Clock,
+}
+
+/// Runs the worker until it has ended.
+pub(super) fn execute(config: Config, args: RunArgs) -> Result<Exit, Failure> {
+    telemetry::init(&config.log)
+        .map_err(|error: TelemetryError| Failure::of("cannot log", &error))?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::of("cannot start the runtime", &error))?
+        .block_on(surround(config, args))
+}
+
+async fn surround(config: Config, args: RunArgs) -> Result<Exit, Failure> {
+    let shutdown = Shutdown::new();
+    let signals = shutdown::signals(&shutdown)
+        .map_err(|error| Failure::of("cannot listen for signals", &error))?;
+    let listener = http::bind(config.http.addr).await.map_err(|error| {
+        let failure = Failure::new(one_line(&error));
+        if error.error.kind() == io::ErrorKind::AddrInUse {
+            failure.remedy("another process listens there; end it, or set WAKEGATE_HTTP_ADDR")
+        } else {
+            failure.remedy("set WAKEGATE_HTTP_ADDR to an address of this machine")
+        }
+    })?;
+    if let Ok(addr) = listener.local_addr() {
+        info!(%addr, "serving /metrics, /livez and /readyz");
+    }
+    let clock = Clock::system();
+    let surroundings = Surroundings {
+        metrics: Metrics::new(LANES),
+        health: Health::new(clock.clone(), LANES, shutdown.clone()),
+        shutdown: shutdown.clone(),
+        clock,
+    };
+
+    let mut listening = JoinSet::new();
+    listening.spawn(signals);
+    let mut serving = JoinSet::new();
+    serving.spawn(http::serve(
+        listener,
+        surroundings.metrics.clone(),
+        surroundings.health.clone(),
+        shutdown.clone(),
+    ));
+    let worked = work(config, args, surroundings).await;
+    shutdown.finish();
+    match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
+        Ok(Some(Ok(Err(error)))) => error!(error = one_line(&error), "serving metrics failed"),
+        Ok(Some(Err(error))) => error!(error = one_line(&error), "serving metrics failed"),
+        // Ended, or a client that does not hang up: dropping the set ends that too.
+        Ok(Some(Ok(Ok(()))) | None) | Err(_) => {}
+    }
+    worked
+}
+
+/// The work itself, until it has caught up or the shutdown is requested.
+#[expect(clippy::unused_async, reason = "connecting, and the lanes, are awaited here")]
+async fn work(config: Config, args: RunArgs, surroundings: Surroundings) -> Result<Exit, Failure> {
+    let (_, _, _) = (config, args.until_caught_up, surroundings);
+    Err(Failure::unavailable("run"))
+}

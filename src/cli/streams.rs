@@ -1,0 +1,48 @@
+//! `wakegate streams apply` and `wakegate streams check`.
+
+use clap::Subcommand;
+
+use super::{Exit, Failure};
+use crate::config::Config;
+
+const AFTER_APPLY_HELP: &str = "\
+It changes nothing where the server matches, so it may run before every start. The number of
+partitions is not changed while anything is pending.
+
+Examples:
+  wakegate streams apply
+  WAKEGATE_STREAMS_DIRECTORY=./streams wakegate streams apply";
+
+const AFTER_CHECK_HELP: &str = "\
+It changes nothing. The exit code is 4 where anything differs; `wakegate streams apply` then makes
+the server match, and what cannot be changed is named as such.
+
+Examples:
+  wakegate streams check";
+
+/// Shown below the help of `streams`.
+pub const AFTER_HELP: &str = "\
+The declaration is compiled in; a directory named by streams.directory is used instead.
+
+Examples:
+  wakegate streams check || wakegate streams apply";
+
+/// Subcommands of `streams`.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum StreamsCommand {
+    /// Make the server's streams and consumers match their declaration
+    #[command(after_help = AFTER_APPLY_HELP)]
+    Apply,
+    /// Report every difference between the server and the declaration
+    #[command(after_help = AFTER_CHECK_HELP)]
+    Check,
+}
+
+/// Applies or checks.
+pub(super) fn execute(config: &Config, command: StreamsCommand) -> Result<Exit, Failure> {
+    let _ = config;
+    Err(Failure::unavailable(match command {
+        StreamsCommand::Apply => "streams apply",
+        StreamsCommand::Check => "streams check",
+    }))
+}

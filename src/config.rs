@@ -1,0 +1,256 @@
+//! The configuration: defaults, then a TOML file, then `WAKEGATE_*` variables, all from one table.
+//!
+//! Every fault is found before anything starts, and all are reported at once, each with its source.
+//! Behind [`Config::load`] no setting is checked again.
+
+pub mod document;
+mod file;
+mod layers;
+pub mod secret;
+pub mod settings;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
+
+/// The file that is read where none is named, if it is there.
+pub const DEFAULT_FILE: &str = "wakegate.toml";
+/// What the variables' names begin with.
+pub const VARIABLE_PREFIX: &str = "WAKEGATE_";
+
+/// A whole and valid configuration. It prints without secrets.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[nats]`
+    pub nats: NatsConfig,
+    /// `[database]`
+    pub database: DatabaseConfig,
+    /// `[http]`
+    pub http: HttpConfig,
+    /// `[streams]`
+    pub streams: StreamsConfig,
+    /// `[lanes]`
+    pub lanes: LanesConfig,
+    /// `[shutdown]`
+    pub shutdown: ShutdownConfig,
+    /// `[log]`
+    pub log: LogConfig,
+}
+
+/// How nats-server is reached.
+#[derive(Debug, Clone)]
+pub struct NatsConfig {
+    /// `nats.url`
+    pub url: NatsServers,
+    /// `nats.credentials_file`
+    pub credentials_file: Option<PathBuf>,
+    /// `nats.request_timeout_ms`
+    pub request_timeout: Duration,
+}
+
+/// How the database is reached.
+#[derive(Debug, Clone)]
+pub struct DatabaseConfig {
+    /// `database.url`
+    pub url: DatabaseUrl,
+    /// `database.connections_max`
+    pub connections_max: u32,
+    /// `database.read_deadline_ms`
+    pub read_deadline: Duration,
+    /// `database.record_deadline_ms`
+    pub record_deadline: Duration,
+}
+
+/// Where metrics and health are served.
+#[derive(Debug, Clone)]
+pub struct HttpConfig {
+    /// `http.addr`
+    pub addr: SocketAddr,
+}
+
+/// Where streams and consumers are declared.
+#[derive(Debug, Clone)]
+pub struct StreamsConfig {
+    /// `streams.directory`; none means what is compiled in.
+    pub directory: Option<PathBuf>,
+}
+
+/// Limits of a lane.
+#[derive(Debug, Clone)]
+pub struct LanesConfig {
+    /// `lanes.batch_wakes_max`
+    pub batch_wakes_max: u32,
+    /// `lanes.batch_bytes_max`
+    pub batch_bytes_max: usize,
+    /// `lanes.hold_backoff_ms_min`
+    pub hold_backoff_min: Duration,
+    /// `lanes.hold_backoff_ms_max`
+    pub hold_backoff_max: Duration,
+    /// `lanes.store_away_give_up_ms`
+    pub store_away_give_up: Duration,
+}
+
+/// Limits of the end.
+#[derive(Debug, Clone)]
+pub struct ShutdownConfig {
+    /// `shutdown.deadline_ms`
+    pub deadline: Duration,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// `log.format`
+    pub format: LogFormat,
+    /// `log.level`
+    pub level: String,
+}
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human in a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where a setting's value, or a fault, comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The table of settings.
+    Default,
+    /// A file as such.
+    File {
+        /// As named, or [`DEFAULT_FILE`].
+        path: PathBuf,
+    },
+    /// A line of a file.
+    Line {
+        /// As named, or [`DEFAULT_FILE`].
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Variable {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path } => write!(f, "{}", path.display()),
+            Self::Line { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable { name } => f.write_str(name),
+        }
+    }
+}
+
+/// One thing that is wrong. It never holds a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub source: Source,
+    /// What, and what would be accepted.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.source, self.what)
+    }
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// Never empty.
+    pub faults: Vec<Fault>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.faults.len() == 1 { "fault" } else { "faults" };
+        write!(f, "the configuration has {} {plural}", self.faults.len())?;
+        self.faults.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+    }
+}
+
+/// A configuration, and where each of its values comes from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// One source a setting, in the order of [`settings::SETTINGS`].
+    pub sources: Vec<Source>,
+}
+
+impl Config {
+    /// Reads the file and lays the variables over it. Without `file`, [`DEFAULT_FILE`] is read if
+    /// it is there; a file that is named has to be.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every fault of file and variables.
+    pub fn load(
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Loaded, ConfigError> {
+        layers::load(file, variables)
+    }
+
+    /// [`Config::load`] with this process's environment.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn from_environment(file: Option<&Path>) -> Result<Loaded, ConfigError> {
+        Self::load(file, std::env::vars_os())
+    }
+
+    /// What the defaults are laid over.
+    fn blank() -> Self {
+        Self {
+            nats: NatsConfig {
+                url: NatsServers::default(),
+                credentials_file: None,
+                request_timeout: Duration::ZERO,
+            },
+            database: DatabaseConfig {
+                url: DatabaseUrl::default(),
+                connections_max: 0,
+                read_deadline: Duration::ZERO,
+                record_deadline: Duration::ZERO,
+            },
+            http: HttpConfig { addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) },
+            streams: StreamsConfig { directory: None },
+            lanes: LanesConfig {
+                batch_wakes_max: 0,
+                batch_bytes_max: 0,
+                hold_backoff_min: Duration::ZERO,
+                hold_backoff_max: Duration::ZERO,
+                store_away_give_up: Duration::ZERO,
+            },
+            shutdown: ShutdownConfig { deadline: Duration::ZERO },
+            log: LogConfig { format: LogFormat::Auto, level: String::new() },
+        }
+    }
+}
+
+/// The defaults.
+impl Default for Config {
+    fn default() -> Self {
+        layers::defaults()
+    }
+}

@@ -1,0 +1,127 @@
+//! Lays the file over the defaults and the variables over the file, collecting every fault.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::settings::{SETTINGS, Setting};
+use super::{Config, ConfigError, DEFAULT_FILE, Fault, Loaded, Source, VARIABLE_PREFIX};
+use super::{file, suggest};
+use crate::error_text::sanitised;
+
+/// The table's defaults.
+pub(super) fn defaults() -> Config {
+    let mut config = Config::blank();
+    for setting in &SETTINGS {
+        if let Some(text) = setting.default {
+            setting.apply(&mut config, text).expect("a test applies every default of the table");
+        }
+    }
+    config
+}
+
+/// See [`Config::load`].
+pub(super) fn load(
+    named: Option<&Path>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Loaded, ConfigError> {
+    let mut layers = Layers {
+        config: defaults(),
+        sources: vec![Source::Default; SETTINGS.len()],
+        faults: Vec::new(),
+    };
+    layers.file(named);
+    layers.variables(variables);
+    if layers.faults.is_empty() {
+        layers.together();
+    }
+    if layers.faults.is_empty() {
+        Ok(Loaded { config: layers.config, sources: layers.sources })
+    } else {
+        Err(ConfigError { faults: layers.faults })
+    }
+}
+
+struct Layers {
+    config: Config,
+    sources: Vec<Source>,
+    faults: Vec<Fault>,
+}
+
+impl Layers {
+    fn file(&mut self, named: Option<&Path>) {
+        let path = named.map_or_else(|| PathBuf::from(DEFAULT_FILE), Path::to_path_buf);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) => {
+                let what = format!("cannot be read: {error}");
+                self.faults.push(Fault { source: Source::File { path }, what });
+                return;
+            }
+        };
+        let (values, faults) = file::read(&path, &text);
+        self.faults.extend(faults);
+        for value in values {
+            self.apply(value.setting, &value.text, value.source, &SETTINGS[value.setting].name());
+        }
+        self.faults.sort_by_key(|fault| match fault.source {
+            Source::Line { line, .. } => line,
+            Source::Default | Source::File { .. } | Source::Variable { .. } => 0,
+        });
+    }
+
+    fn variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        let mut ours: Vec<(String, OsString)> = variables
+            .into_iter()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+            .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
+            .collect();
+        ours.sort();
+        for (name, value) in ours {
+            let source = Source::Variable { name: sanitised(&name) };
+            let Some(index) = SETTINGS.iter().position(|setting| setting.variable() == name) else {
+                let what =
+                    suggest::unknown("variable", &name, SETTINGS.iter().map(Setting::variable));
+                self.faults.push(Fault { source, what });
+                continue;
+            };
+            let name = SETTINGS[index].name();
+            match value.to_str() {
+                None => self.faults.push(Fault { source, what: format!("{name}: is not UTF-8") }),
+                // A variable that a template left empty must not quietly mean the default.
+                Some("") => self.faults.push(Fault {
+                    source,
+                    what: format!("{name}: is empty; unset it to have the default"),
+                }),
+                Some(text) => self.apply(index, text, source, &name),
+            }
+        }
+    }
+
+    fn apply(&mut self, index: usize, text: &str, source: Source, name: &str) {
+        match SETTINGS[index].apply(&mut self.config, text) {
+            Ok(()) => self.sources[index] = source,
+            Err(what) => self.faults.push(Fault { source, what: format!("{name}: {what}") }),
+        }
+    }
+
+    /// What holds between settings, asked only where each is valid alone.
+    fn together(&mut self) {
+        let lanes = &self.config.lanes;
+        if lanes.hold_backoff_min > lanes.hold_backoff_max {
+            let what = format!(
+                "lanes.hold_backoff_ms_min: {} is over lanes.hold_backoff_ms_max, which is {} ({})",
+                lanes.hold_backoff_min.as_millis(),
+                lanes.hold_backoff_max.as_millis(),
+                self.source_of("hold_backoff_ms_max"),
+            );
+            let source = self.source_of("hold_backoff_ms_min").clone();
+            self.faults.push(Fault { source, what });
+        }
+    }
+
+    fn source_of(&self, key: &str) -> &Source {
+        let index = SETTINGS.iter().position(|setting| setting.key == key);
+        index.map_or(&Source::Default, |index| &self.sources[index])
+    }
+}

@@ -1,0 +1,363 @@
+//! The table of settings: file keys, variables, defaults, ranges, help and documents all come from
+//! here. A new setting is one entry here and one field in [`Config`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
+use crate::error_text::one_line;
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// The TOML table it is in.
+    pub section: &'static str,
+    /// Its key there; its unit comes last.
+    pub key: &'static str,
+    /// Its default, as a variable would say it; none where it is not set.
+    pub default: Option<&'static str>,
+    /// What it accepts.
+    pub kind: Kind,
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+}
+
+/// What a setting accepts, and where it is kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// A whole number within a range, both ends included.
+    Whole {
+        /// Least.
+        min: u32,
+        /// Greatest.
+        max: u32,
+        /// Keeps it.
+        set: fn(&mut Config, u32),
+        /// Its value, for display.
+        get: fn(&Config) -> String,
+    },
+    /// Text of some form.
+    Text {
+        /// The form, in words.
+        accepts: &'static str,
+        /// Checks and keeps it; the error is what is wrong, without secrets.
+        set: fn(&mut Config, &str) -> Result<(), String>,
+        /// Its value for display, without secrets; none where it is not set.
+        get: fn(&Config) -> Option<String>,
+    },
+}
+
+impl Setting {
+    /// `section.key`
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.section, self.key)
+    }
+
+    /// The variable that overrides it.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("{VARIABLE_PREFIX}{}_{}", self.section, self.key).to_ascii_uppercase()
+    }
+
+    /// What it accepts, in words.
+    #[must_use]
+    pub fn accepts(&self) -> String {
+        match self.kind {
+            Kind::Whole { min, max, .. } => format!("{min} to {max}"),
+            Kind::Text { accepts, .. } => accepts.to_owned(),
+        }
+    }
+
+    /// Its value in TOML, without secrets; none where it is not set.
+    #[must_use]
+    pub fn shown(&self, config: &Config) -> Option<String> {
+        match self.kind {
+            Kind::Whole { get, .. } => Some(get(config)),
+            Kind::Text { get, .. } => get(config).map(|text| quoted(&text)),
+        }
+    }
+
+    /// Takes a value as a variable says it.
+    pub(super) fn apply(&self, config: &mut Config, text: &str) -> Result<(), String> {
+        match self.kind {
+            Kind::Whole { min, max, set, .. } => {
+                let number: i128 = text
+                    .trim()
+                    .parse()
+                    .map_err(|_| format!("is no whole number; {min} to {max} are accepted"))?;
+                let value = u32::try_from(number).ok().filter(|n| (min..=max).contains(n));
+                set(
+                    config,
+                    value.ok_or_else(|| {
+                        format!("{number} is out of range; {min} to {max} are accepted")
+                    })?,
+                );
+                Ok(())
+            }
+            Kind::Text { set, .. } => set(config, text),
+        }
+    }
+}
+
+/// Every setting, by section.
+pub const SETTINGS: [Setting; 17] = [
+    Setting {
+        section: "nats",
+        key: "url",
+        default: Some("nats://127.0.0.1:4222"),
+        kind: Kind::Text {
+            accepts: "`nats://` or `tls://` URLs, separated by commas",
+            set: |c, text| NatsServers::parse(text).map(|servers| c.nats.url = servers),
+            get: |c| Some(c.nats.url.to_string()),
+        },
+        doc: "The servers of one nats-server cluster; any one of them that answers is enough. \
+              User and password, or a token, may stand before an `@`; a comma within is `%2C`.",
+    },
+    Setting {
+        section: "nats",
+        key: "credentials_file",
+        default: None,
+        kind: Kind::Text {
+            accepts: "path of a file",
+            set: |c, text| {
+                c.nats.credentials_file = Some(file(text)?);
+                Ok(())
+            },
+            get: |c| c.nats.credentials_file.as_ref().map(|path| path.display().to_string()),
+        },
+        doc: "A `.creds` file (JWT and seed) to connect with.",
+    },
+    Setting {
+        section: "nats",
+        key: "request_timeout_ms",
+        default: Some("5000"),
+        kind: Kind::Whole {
+            min: 100,
+            max: 60_000,
+            set: |c, n| c.nats.request_timeout = millis(n),
+            get: |c| c.nats.request_timeout.as_millis().to_string(),
+        },
+        doc: "How long any request to nats-server may take before it counts as unanswered.",
+    },
+    Setting {
+        section: "database",
+        key: "url",
+        default: Some("sqlite://wakegate.db"),
+        kind: Kind::Text {
+            accepts: "`sqlite://<path>` or `postgres://…`",
+            set: |c, text| DatabaseUrl::parse(text).map(|url| c.database.url = url),
+            get: |c| Some(c.database.url.to_string()),
+        },
+        doc: "The database. A SQLite file is created if it is missing; several workers need \
+              PostgreSQL.",
+    },
+    Setting {
+        section: "database",
+        key: "connections_max",
+        default: Some("16"),
+        kind: Kind::Whole {
+            min: 2,
+            max: 500,
+            set: |c, n| c.database.connections_max = n,
+            get: |c| c.database.connections_max.to_string(),
+        },
+        doc: "Most connections to the database that this worker opens.",
+    },
+    Setting {
+        section: "database",
+        key: "read_deadline_ms",
+        default: Some("2000"),
+        kind: Kind::Whole {
+            min: 100,
+            max: 60_000,
+            set: |c, n| c.database.read_deadline = millis(n),
+            get: |c| c.database.read_deadline.as_millis().to_string(),
+        },
+        doc: "How long one read may take before it counts as failed.",
+    },
+    Setting {
+        section: "database",
+        key: "record_deadline_ms",
+        default: Some("5000"),
+        kind: Kind::Whole {
+            min: 100,
+            max: 60_000,
+            set: |c, n| c.database.record_deadline = millis(n),
+            get: |c| c.database.record_deadline.as_millis().to_string(),
+        },
+        doc: "How long the transaction of one batch may take before it counts as failed.",
+    },
+    Setting {
+        section: "http",
+        key: "addr",
+        default: Some("127.0.0.1:9464"),
+        kind: Kind::Text {
+            accepts: "IP address and port",
+            set: |c, text| {
+                c.http.addr = text.trim().parse().map_err(|_| {
+                    "wants an IP address and a port, such as 127.0.0.1:9464 or [::]:9464".to_owned()
+                })?;
+                Ok(())
+            },
+            get: |c| Some(c.http.addr.to_string()),
+        },
+        doc: "Where `/metrics`, `/livez` and `/readyz` are served; port 0 takes any free one.",
+    },
+    Setting {
+        section: "streams",
+        key: "directory",
+        default: None,
+        kind: Kind::Text {
+            accepts: "path of a directory",
+            set: |c, text| {
+                c.streams.directory = Some(directory(text)?);
+                Ok(())
+            },
+            get: |c| c.streams.directory.as_ref().map(|path| path.display().to_string()),
+        },
+        doc: "Declarations of streams and consumers to use instead of those compiled in.",
+    },
+    Setting {
+        section: "lanes",
+        key: "batch_wakes_max",
+        default: Some("500"),
+        kind: Kind::Whole {
+            min: 1,
+            max: 2_000,
+            set: |c, n| c.lanes.batch_wakes_max = n,
+            get: |c| c.lanes.batch_wakes_max.to_string(),
+        },
+        doc: "Most wakes in one batch. A batch is never waited for: at low load it is one wake.",
+    },
+    Setting {
+        section: "lanes",
+        key: "batch_bytes_max",
+        default: Some("8388608"),
+        kind: Kind::Whole {
+            min: 1_048_576,
+            max: 67_108_864,
+            set: |c, n| c.lanes.batch_bytes_max = n as usize,
+            get: |c| c.lanes.batch_bytes_max.to_string(),
+        },
+        doc: "Most bytes of bodies in one batch.",
+    },
+    Setting {
+        section: "lanes",
+        key: "hold_backoff_ms_min",
+        default: Some("50"),
+        kind: Kind::Whole {
+            min: 1,
+            max: 60_000,
+            set: |c, n| c.lanes.hold_backoff_min = millis(n),
+            get: |c| c.lanes.hold_backoff_min.as_millis().to_string(),
+        },
+        doc: "How long a lane that holds waits before its first new attempt; it then waits longer \
+              each time.",
+    },
+    Setting {
+        section: "lanes",
+        key: "hold_backoff_ms_max",
+        default: Some("5000"),
+        kind: Kind::Whole {
+            min: 1,
+            max: 60_000,
+            set: |c, n| c.lanes.hold_backoff_max = millis(n),
+            get: |c| c.lanes.hold_backoff_max.as_millis().to_string(),
+        },
+        doc: "How long a lane that holds waits between attempts at most.",
+    },
+    Setting {
+        section: "lanes",
+        key: "store_away_give_up_ms",
+        default: Some("30000"),
+        kind: Kind::Whole {
+            min: 1_000,
+            max: 3_600_000,
+            set: |c, n| c.lanes.store_away_give_up = millis(n),
+            get: |c| c.lanes.store_away_give_up.as_millis().to_string(),
+        },
+        doc: "How long the database may be away before this worker gives its lanes up to a \
+              standby.",
+    },
+    Setting {
+        section: "shutdown",
+        key: "deadline_ms",
+        default: Some("20000"),
+        kind: Kind::Whole {
+            min: 100,
+            max: 600_000,
+            set: |c, n| c.shutdown.deadline = millis(n),
+            get: |c| c.shutdown.deadline.as_millis().to_string(),
+        },
+        doc: "How long a graceful shutdown may take; what is not settled by then is delivered \
+              again.",
+    },
+    Setting {
+        section: "log",
+        key: "format",
+        default: Some("auto"),
+        kind: Kind::Text {
+            accepts: "`auto`, `human` or `json`",
+            set: |c, text| {
+                c.log.format = match text.trim() {
+                    "auto" => LogFormat::Auto,
+                    "human" => LogFormat::Human,
+                    "json" => LogFormat::Json,
+                    _ => return Err("wants auto, human or json".to_owned()),
+                };
+                Ok(())
+            },
+            get: |c| {
+                let format = match c.log.format {
+                    LogFormat::Auto => "auto",
+                    LogFormat::Human => "human",
+                    LogFormat::Json => "json",
+                };
+                Some(format.to_owned())
+            },
+        },
+        doc: "How logs look on standard error: `auto` is `human` in a terminal and `json` \
+              elsewhere.",
+    },
+    Setting {
+        section: "log",
+        key: "level",
+        default: Some("info"),
+        kind: Kind::Text {
+            accepts: "a level, or a filter such as `info,sqlx=warn`",
+            set: |c, text| {
+                EnvFilter::try_new(text).map_err(|error| {
+                    format!("is no filter, such as info or info,sqlx=warn: {}", one_line(&error))
+                })?;
+                text.clone_into(&mut c.log.level);
+                Ok(())
+            },
+            get: |c| Some(c.log.level.clone()),
+        },
+        doc: "What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a level for each \
+              target.",
+    },
+];
+
+/// A JSON string is a TOML string.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn millis(n: u32) -> Duration {
+    Duration::from_millis(u64::from(n))
+}
+
+/// Looked at now, so that a wrong path is told with every other fault.
+fn file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_file() { Ok(path) } else { Err(format!("{text:?} is no file")) }
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_dir() { Ok(path) } else { Err(format!("{text:?} is no directory")) }
+}

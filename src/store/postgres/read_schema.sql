@@ -1,0 +1,1 @@
+SELECT version, success FROM _sqlx_migrations ORDER BY version

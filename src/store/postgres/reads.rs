@@ -1,0 +1,238 @@
+//! What the gates read: one statement a gate, over arrays; rows come back by position, so that no
+//! id is parsed again.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlx::postgres::PgRow;
+use sqlx::{Row as _, query};
+use uuid::Uuid;
+
+use super::super::sightings::{Sighting, see};
+use super::super::{CountWindow, StoreError, fault};
+use super::session::Sessions;
+use super::timestamp::Timestamp;
+use crate::admission::decision::{DegradedReason, PriorOutcome};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRun, QueuedRuns, Scoped,
+};
+use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
+use crate::wake::{
+    ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, TaskId, UtcMicros, Wake, WakeId,
+};
+
+/// A column, or the fault of a schema that is not the one this program knows.
+fn get<'r, T>(row: &'r PgRow, column: &str) -> Result<T, StoreError>
+where
+    T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+{
+    row.try_get(column).map_err(|error| fault::unavailable(&error))
+}
+
+fn get_id(row: &PgRow, column: &str) -> Result<RunId, StoreError> {
+    get::<Uuid>(row, column).map(RunId::from)
+}
+
+fn get_instant(row: &PgRow, column: &str) -> Result<UtcMicros, StoreError> {
+    get::<Timestamp>(row, column).map(|at| at.0)
+}
+
+/// The element of the request that a row answers; `WITH ORDINALITY` counts from 1.
+fn asked<'a, T>(row: &PgRow, request: &'a [T]) -> Result<&'a T, StoreError> {
+    let position: i64 = get(row, "position")?;
+    usize::try_from(position - 1).ok().and_then(|index| request.get(index)).ok_or_else(|| {
+        StoreError::Unavailable { error: format!("the database answered position {position}") }
+    })
+}
+
+/// Without repetitions: a batch names few tasks, keys and agents, and many times.
+fn distinct<T: Clone + Eq + std::hash::Hash>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
+}
+
+pub(super) async fn identity(
+    sessions: &Sessions,
+    wakes: &[WakeId],
+) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
+    if wakes.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids: Vec<Uuid> = distinct(wakes.iter().map(|wake| wake.uuid()));
+    let rows = sessions
+        .read("the read of identity", || query(include_str!("read_identity.sql")).bind(ids.clone()))
+        .await?;
+    rows.iter().map(|row| Ok((get_id(row, "wake_id")?, prior(row)?))).collect()
+}
+
+fn prior(row: &PgRow) -> Result<PriorOutcome, StoreError> {
+    Ok(match get(row, "kind")? {
+        "queued" => PriorOutcome::Queued {
+            degraded: get::<Option<&str>>(row, "reason")?.and_then(DegradedReason::parse),
+            requested_at: get_instant(row, "requested_at")?,
+            decided_at: get_instant(row, "decided_at")?,
+        },
+        "coalesced" => PriorOutcome::Coalesced {
+            run_id: get_id(row, "run_id")?,
+            requested_at: get_instant(row, "requested_at")?,
+            decided_at: get_instant(row, "decided_at")?,
+        },
+        _ => PriorOutcome::Refused { reason: get(row, "reason")?, record: get(row, "record")? },
+    })
+}
+
+pub(super) async fn agents(
+    sessions: &Sessions,
+    agents: &[Scoped<AgentId>],
+) -> Result<HashMap<Scoped<AgentId>, AgentStatus>, StoreError> {
+    if agents.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let agents = distinct(agents.iter().cloned());
+    let rows = sessions
+        .read("the read of agents", || {
+            let (organizations, ids): (Vec<&str>, Vec<&str>) =
+                agents.iter().map(|(org, agent)| (org.as_str(), agent.as_str())).unzip();
+            query(include_str!("read_agents.sql")).bind(organizations).bind(ids)
+        })
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let status = get(row, "status")?;
+            let status = AgentStatus::parse(status).ok_or_else(|| StoreError::Unavailable {
+                error: "an agent has a status that this program does not know".to_owned(),
+            })?;
+            Ok((asked(row, &agents)?.clone(), status))
+        })
+        .collect()
+}
+
+pub(super) async fn pauses(
+    sessions: &Sessions,
+    organizations: &[OrganizationId],
+) -> Result<Pauses, StoreError> {
+    let organizations = distinct(organizations.iter().cloned());
+    let rows = sessions
+        .read("the read of pauses", || {
+            let names: Vec<&str> = organizations.iter().map(OrganizationId::as_str).collect();
+            query(include_str!("read_pauses.sql")).bind(names)
+        })
+        .await?;
+    let mut pauses = Pauses::default();
+    for row in &rows {
+        let id: String = get(row, "id")?;
+        if get::<i64>(row, "position")? == 0 {
+            pauses.platform = Some(id);
+        } else {
+            pauses.organizations.insert(asked(row, &organizations)?.clone(), id);
+        }
+    }
+    Ok(pauses)
+}
+
+pub(super) async fn keys(
+    sessions: &Sessions,
+    keys: &[Scoped<IdempotencyKey>],
+) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
+    let mut seen = HashMap::new();
+    if keys.is_empty() {
+        return Ok(seen);
+    }
+    let keys = distinct(keys.iter().cloned());
+    let rows = sessions
+        .read("the read of keys", || {
+            let (organizations, names): (Vec<&str>, Vec<&str>) =
+                keys.iter().map(|(org, key)| (org.as_str(), key.as_str())).unzip();
+            query(include_str!("read_keys.sql")).bind(organizations).bind(names)
+        })
+        .await?;
+    for row in &rows {
+        let key = asked(row, &keys)?;
+        let run_id = get_id(row, "run_id")?;
+        let at = get_instant(row, "requested_at")?;
+        see(&mut seen, key, &Sighting { first: true, run_id, at });
+        if let Some(run_id) = get::<Option<Uuid>>(row, "merged_run_id")? {
+            let at = get_instant(row, "merged_at")?;
+            see(&mut seen, key, &Sighting { first: false, run_id: run_id.into(), at });
+        }
+    }
+    Ok(seen)
+}
+
+pub(super) async fn queued(
+    sessions: &Sessions,
+    wakes: &[&Wake],
+) -> Result<QueuedRuns, StoreError> {
+    let asked_for: Vec<(MergeBucket, UtcMicros)> = distinct(
+        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))),
+    );
+    let mut queued = QueuedRuns::default();
+    if asked_for.is_empty() {
+        return Ok(queued);
+    }
+    let rows = sessions
+        .read("the read of queued runs", || {
+            let column = |value: fn(&MergeBucket) -> &str| -> Vec<&str> {
+                asked_for.iter().map(|(bucket, _)| value(bucket)).collect()
+            };
+            let tasks: Vec<Option<&str>> = asked_for
+                .iter()
+                .map(|(bucket, _)| bucket.task_id.as_ref().map(TaskId::as_str))
+                .collect();
+            let until: Vec<Timestamp> = asked_for.iter().map(|&(_, at)| Timestamp(at)).collect();
+            let after: Vec<Timestamp> =
+                asked_for.iter().map(|&(_, at)| Timestamp(at - COALESCE_WINDOW)).collect();
+            query(include_str!("read_queued.sql"))
+                .bind(column(|bucket| bucket.organization_id.as_str()))
+                .bind(column(|bucket| bucket.agent_profile_id.as_str()))
+                .bind(column(|bucket| bucket.reason.as_str()))
+                .bind(tasks)
+                .bind(after)
+                .bind(until)
+        })
+        .await?;
+    for row in &rows {
+        let (bucket, _) = asked(row, &asked_for)?;
+        let at = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+        let actor_type = get::<Option<&str>>(row, "actor_type")?
+            .and_then(|actor_type| ActorType::parse(actor_type).ok());
+        queued.by_bucket.entry(bucket.clone()).or_default().insert(at, QueuedRun { actor_type });
+    }
+    Ok(queued)
+}
+
+pub(super) async fn counted(
+    sessions: &Sessions,
+    windows: &[CountWindow],
+    runs_max: u32,
+) -> Result<CountedRuns, StoreError> {
+    let mut counted = CountedRuns::default();
+    if windows.is_empty() {
+        return Ok(counted);
+    }
+    let windows = distinct(windows.iter().cloned());
+    let rows = sessions
+        .read("the read of counted runs", || {
+            let (organizations, tasks): (Vec<&str>, Vec<&str>) = windows
+                .iter()
+                .map(|window| (window.organization_id.as_str(), window.task_id.as_str()))
+                .unzip();
+            let (after, until): (Vec<Timestamp>, Vec<Timestamp>) = windows
+                .iter()
+                .map(|window| (Timestamp(window.at - ALLOWANCE_WINDOW), Timestamp(window.at)))
+                .unzip();
+            query(include_str!("read_counted.sql"))
+                .bind(organizations)
+                .bind(tasks)
+                .bind(after)
+                .bind(until)
+                .bind(i64::from(runs_max))
+        })
+        .await?;
+    for row in &rows {
+        let window = asked(row, &windows)?;
+        let run = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+        let task = (window.organization_id.clone(), window.task_id.clone());
+        counted.by_task.entry(task).or_default().insert(run, ());
+    }
+    Ok(counted)
+}

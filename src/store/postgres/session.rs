@@ -1,0 +1,251 @@
+//! Connections, and what a query's failure means.
+//!
+//! A deadline is kept three times over, each behind the one before it: `statement_timeout` ends the
+//! query at the server and leaves the connection usable; the client's own, slightly longer, closes
+//! the connection; and `client_connection_check_interval` lets the server notice that.
+//!
+//! Plans must not depend on statistics: a plan cached while a table was small and then kept is a
+//! scan of a table that has grown. So on these connections everything but an index under a nested
+//! loop is switched off, and with no choice left the generic plan is the right one and planning is
+//! paid for once.
+
+use std::time::Duration;
+
+use sqlx::postgres::{
+    PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, Postgres,
+};
+use sqlx::query::Query;
+use sqlx::{PgConnection, PgPool};
+
+use super::super::lease::{self, Lease};
+use super::super::options::with_grace;
+use super::super::{StoreError, StoreOptions, fault};
+
+const PLANS: [(&str, &str); 7] = [
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+    // What is switched off is priced prohibitively, and a price is all that jit looks at.
+    ("jit", "off"),
+    ("default_transaction_isolation", "read committed"),
+];
+
+/// How often the server looks whether the client of a running query is still there.
+const CONNECTION_CHECK_MS: u32 = 1_000;
+
+/// Prepared statement, with its arguments.
+pub(super) type Prepared = Query<'static, Postgres, PgArguments>;
+
+/// The connections of one store.
+#[derive(Debug, Clone)]
+pub(super) struct Sessions {
+    reads: PgPool,
+    writes: PgPool,
+    options: StoreOptions,
+}
+
+/// Why a query gave no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The query, or the connection under it.
+    Query(sqlx::Error),
+    /// No connection to be had.
+    NoConnection(sqlx::Error, Duration),
+    /// The client's own deadline passed.
+    TooSlow(&'static str, Duration),
+}
+
+impl Sessions {
+    pub(super) fn open(target: &PgConnectOptions, options: &StoreOptions) -> Self {
+        let reads = pool(target, options.read_deadline, options.read_connections());
+        let writes = pool(target, options.record_deadline, options.record_connections());
+        Self { reads, writes, options: *options }
+    }
+
+    pub(super) fn record_deadline(&self) -> Duration {
+        self.options.record_deadline
+    }
+
+    /// Rows of a read, within the reads' deadline.
+    pub(super) async fn read(
+        &self,
+        what: &'static str,
+        query: impl Fn() -> Prepared + Send + Sync,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        self.read_raw(what, query).await.map_err(StoreError::from)
+    }
+
+    /// As [`Sessions::read`], for a caller that tells failures apart itself.
+    pub(super) async fn read_raw(
+        &self,
+        what: &'static str,
+        query: impl Fn() -> Prepared + Send + Sync,
+    ) -> Result<Vec<PgRow>, Failure> {
+        rows(&self.reads, self.options.read_deadline, what, query).await
+    }
+
+    /// Rows of a statement that writes and may be repeated, within the record's deadline.
+    pub(super) async fn write(
+        &self,
+        what: &'static str,
+        query: impl Fn() -> Prepared + Send + Sync,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        rows(&self.writes, self.options.record_deadline, what, query)
+            .await
+            .map_err(StoreError::from)
+    }
+
+    /// Executes once, for what must not be repeated: a broken connection leaves open whether it was
+    /// done.
+    pub(super) async fn write_once(
+        &self,
+        what: &'static str,
+        query: Prepared,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let deadline = self.options.record_deadline;
+        let work = async {
+            let mut lease = self.lease_for_write().await?;
+            let rows = query.fetch_all(&mut *lease).await;
+            settle(lease, rows).map_err(Failure::Query)
+        };
+        match tokio::time::timeout(with_grace(deadline), work).await {
+            Ok(rows) => Ok(rows?),
+            Err(_) => Err(Failure::TooSlow(what, deadline).into()),
+        }
+    }
+
+    /// A connection for a transaction.
+    pub(super) async fn lease_for_write(&self) -> Result<Lease<Postgres>, Failure> {
+        Lease::acquire(&self.writes)
+            .await
+            .map_err(|error| Failure::NoConnection(error, self.options.record_deadline))
+    }
+
+    /// Most connections that can have died idle before a fresh one is opened.
+    pub(super) fn write_connections(&self) -> u32 {
+        self.writes.options().get_max_connections()
+    }
+}
+
+fn pool(target: &PgConnectOptions, deadline: Duration, connections_max: u32) -> PgPool {
+    let millis = deadline.as_millis().max(1).to_string();
+    let target = target.clone().options(PLANS).options([
+        ("statement_timeout", millis.as_str()),
+        // A worker that vanished within a transaction must not keep its lane locked.
+        ("idle_in_transaction_session_timeout", millis.as_str()),
+    ]);
+    PgPoolOptions::new()
+        .max_connections(connections_max)
+        .acquire_timeout(deadline)
+        // It would cost a round trip a query; a connection that died idle is found by using it.
+        .test_before_acquire(false)
+        .after_connect(|connection, _| Box::pin(prepare(connection)))
+        .connect_lazy_with(target)
+}
+
+/// What cannot be a start-up option, for a server may refuse it.
+async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let checked = sqlx::query("SELECT set_config('client_connection_check_interval', $1, false)")
+        .bind(CONNECTION_CHECK_MS.to_string())
+        .persistent(false)
+        .execute(&mut *connection)
+        .await;
+    match checked {
+        // Only some kernels can tell a server that its client is gone; the others go without.
+        Ok(_) | Err(sqlx::Error::Database(_)) => {}
+        Err(error) => return Err(error),
+    }
+    // A commit that was answered is durable, or `Recorded` proves nothing.
+    sqlx::query(
+        "SELECT set_config('synchronous_commit', 'on', false)
+         WHERE current_setting('synchronous_commit') = 'off'",
+    )
+    .persistent(false)
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
+
+/// Asks once, and again on another connection where the connection proves dead: a server that was
+/// restarted leaves a pool full of them.
+async fn rows(
+    pool: &PgPool,
+    deadline: Duration,
+    what: &'static str,
+    query: impl Fn() -> Prepared + Send + Sync,
+) -> Result<Vec<PgRow>, Failure> {
+    let work = async {
+        let mut dead_max = pool.options().get_max_connections();
+        loop {
+            let mut lease = Lease::acquire(pool)
+                .await
+                .map_err(|error| Failure::NoConnection(error, deadline))?;
+            match query().fetch_all(&mut *lease).await {
+                Err(error) if lease::is_broken(&error) && dead_max > 0 => dead_max -= 1,
+                answer => return settle(lease, answer).map_err(Failure::Query),
+            }
+        }
+    };
+    match tokio::time::timeout(with_grace(deadline), work).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Failure::TooSlow(what, deadline)),
+    }
+}
+
+/// Gives the connection back unless it broke.
+fn settle<T>(lease: Lease<Postgres>, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+    match &answer {
+        Err(error) if lease::is_broken(error) => drop(lease),
+        _ => lease.give_back(),
+    }
+    answer
+}
+
+/// Affected rows of one statement within a transaction.
+pub(super) async fn execute(
+    connection: &mut PgConnection,
+    query: Prepared,
+) -> Result<u64, sqlx::Error> {
+    query.execute(connection).await.map(|done: PgQueryResult| done.rows_affected())
+}
+
+impl Failure {
+    /// Whether the server answered with this SQLSTATE.
+    pub(super) fn has_code(&self, code: &str) -> bool {
+        matches!(self, Self::Query(error) if sqlstate(error).as_deref() == Some(code))
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Query(error) => classify(&error),
+            Failure::NoConnection(sqlx::Error::PoolTimedOut, deadline) => {
+                fault::no_connection(deadline)
+            }
+            Failure::NoConnection(error, _) => fault::unavailable(&error),
+            Failure::TooSlow(what, deadline) => fault::too_slow(what, deadline),
+        }
+    }
+}
+
+/// The SQLSTATE, where the server answered.
+pub(super) fn sqlstate(error: &sqlx::Error) -> Option<String> {
+    error.as_database_error().and_then(|error| error.code()).map(std::borrow::Cow::into_owned)
+}
+
+/// Whose fault: 22 (data), 54 (limits) and 23 (constraints; those that are expected are not errors
+/// here) are the request's, and so is what cannot even be encoded; everything else is the server's.
+pub(super) fn classify(error: &sqlx::Error) -> StoreError {
+    match error {
+        sqlx::Error::Encode(_) => fault::data(error),
+        _ => match sqlstate(error) {
+            Some(code) if ["22", "23", "54"].contains(&code.get(..2).unwrap_or_default()) => {
+                fault::data(error)
+            }
+            _ => fault::unavailable(error),
+        },
+    }
+}

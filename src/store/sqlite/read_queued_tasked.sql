@@ -1,0 +1,17 @@
+-- CROSS JOIN keeps the wakes outermost: SQLite never reorders it. One look-up a wake, in the order
+-- of the index.
+WITH w (position, organization_id, agent_profile_id, reason, task_id, after, until)
+    AS (VALUES (?, ?, ?, ?, ?, ?, ?))
+SELECT w.position, r.id, r.requested_at, r.actor_type
+FROM w CROSS JOIN runs r ON r.id = (
+    SELECT m.id
+    FROM mergeable_runs m
+    WHERE m.organization_id = w.organization_id
+        AND m.task_id = w.task_id
+        AND m.agent_profile_id = w.agent_profile_id
+        AND m.reason = w.reason
+        AND m.requested_at > w.after
+        AND m.requested_at <= w.until
+    ORDER BY m.requested_at DESC, m.id DESC
+    LIMIT 1
+)

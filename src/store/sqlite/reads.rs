@@ -1,0 +1,251 @@
+//! What the gates read: one statement a gate and a few hundred wakes; rows come back by position,
+//! so that no id is parsed again.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlx::Row as _;
+use sqlx::sqlite::{Sqlite, SqliteRow};
+use uuid::fmt::Hyphenated;
+
+use super::super::sightings::{Sighting, see};
+use super::super::{CountWindow, StoreError, fault};
+use super::session::Sessions;
+use crate::admission::decision::{DegradedReason, PriorOutcome};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRun, QueuedRuns, Scoped,
+};
+use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
+use crate::wake::{
+    ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, UtcMicros, Wake, WakeId,
+};
+
+/// A column, or the fault of a schema that is not the one this program knows.
+fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T, StoreError>
+where
+    T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
+{
+    row.try_get(column).map_err(|error| fault::unavailable(&error))
+}
+
+fn get_id(row: &SqliteRow, column: &str) -> Result<RunId, StoreError> {
+    get::<Hyphenated>(row, column).map(|id| RunId::from(id.into_uuid()))
+}
+
+fn get_instant(row: &SqliteRow, column: &str) -> Result<UtcMicros, StoreError> {
+    get(row, column).map(UtcMicros::from_micros)
+}
+
+/// The element of the request that a row answers.
+fn asked<'a, T>(row: &SqliteRow, request: &'a [T]) -> Result<&'a T, StoreError> {
+    let position: i64 = get(row, "position")?;
+    usize::try_from(position).ok().and_then(|index| request.get(index)).ok_or_else(|| {
+        StoreError::Unavailable { error: format!("the database answered position {position}") }
+    })
+}
+
+/// Without repetitions: a batch names few tasks, keys and agents, and many times.
+fn distinct<T: Clone + Eq + std::hash::Hash>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
+}
+
+pub(super) async fn identity(
+    sessions: &Sessions,
+    wakes: &[WakeId],
+) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
+    let wakes = distinct(wakes.iter().copied());
+    let rows = sessions
+        .read(
+            "the read of identity",
+            include_str!("read_identity.sql"),
+            &wakes,
+            |query, _, wake| query.bind(wake.uuid().hyphenated()),
+            None,
+        )
+        .await?;
+    rows.iter().map(|row| Ok((get_id(row, "wake_id")?, prior(row)?))).collect()
+}
+
+fn prior(row: &SqliteRow) -> Result<PriorOutcome, StoreError> {
+    Ok(match get(row, "kind")? {
+        "queued" => PriorOutcome::Queued {
+            degraded: get::<Option<&str>>(row, "reason")?.and_then(DegradedReason::parse),
+            requested_at: get_instant(row, "requested_at")?,
+            decided_at: get_instant(row, "decided_at")?,
+        },
+        "coalesced" => PriorOutcome::Coalesced {
+            run_id: get_id(row, "run_id")?,
+            requested_at: get_instant(row, "requested_at")?,
+            decided_at: get_instant(row, "decided_at")?,
+        },
+        _ => PriorOutcome::Refused { reason: get(row, "reason")?, record: get(row, "record")? },
+    })
+}
+
+pub(super) async fn agents(
+    sessions: &Sessions,
+    agents: &[Scoped<AgentId>],
+) -> Result<HashMap<Scoped<AgentId>, AgentStatus>, StoreError> {
+    let agents = distinct(agents.iter().cloned());
+    let rows = sessions
+        .read(
+            "the read of agents",
+            include_str!("read_agents.sql"),
+            &agents,
+            |query, position, (organization, agent)| {
+                query.bind(position).bind(organization.to_string()).bind(agent.to_string())
+            },
+            None,
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let status = get(row, "status")?;
+            let status = AgentStatus::parse(status).ok_or_else(|| StoreError::Unavailable {
+                error: "an agent has a status that this program does not know".to_owned(),
+            })?;
+            Ok((asked(row, &agents)?.clone(), status))
+        })
+        .collect()
+}
+
+pub(super) async fn pauses(
+    sessions: &Sessions,
+    organizations: &[OrganizationId],
+) -> Result<Pauses, StoreError> {
+    let organizations = distinct(organizations.iter().cloned());
+    let mut pauses = Pauses::default();
+    let platform = sessions
+        .read_plain("the read of pauses", include_str!("read_platform_pause.sql"))
+        .await?;
+    if let Some(row) = platform.first() {
+        pauses.platform = Some(get(row, "id")?);
+    }
+    let rows = sessions
+        .read(
+            "the read of pauses",
+            include_str!("read_pauses.sql"),
+            &organizations,
+            |query, position, organization| query.bind(position).bind(organization.to_string()),
+            None,
+        )
+        .await?;
+    for row in &rows {
+        pauses.organizations.insert(asked(row, &organizations)?.clone(), get(row, "id")?);
+    }
+    Ok(pauses)
+}
+
+pub(super) async fn keys(
+    sessions: &Sessions,
+    keys: &[Scoped<IdempotencyKey>],
+) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
+    let keys = distinct(keys.iter().cloned());
+    let rows = sessions
+        .read(
+            "the read of keys",
+            include_str!("read_keys.sql"),
+            &keys,
+            |query, position, (organization, key)| {
+                query.bind(position).bind(organization.to_string()).bind(key.to_string())
+            },
+            None,
+        )
+        .await?;
+    let mut seen = HashMap::new();
+    for row in &rows {
+        let key = asked(row, &keys)?;
+        let run_id = get_id(row, "run_id")?;
+        let at = get_instant(row, "requested_at")?;
+        see(&mut seen, key, &Sighting { first: true, run_id, at });
+        if let Some(run_id) = get::<Option<Hyphenated>>(row, "merged_run_id")? {
+            let run_id = RunId::from(run_id.into_uuid());
+            let at = get_instant(row, "merged_at")?;
+            see(&mut seen, key, &Sighting { first: false, run_id, at });
+        }
+    }
+    Ok(seen)
+}
+
+/// Wakes that name a task and wakes that name none are looked up in an index each.
+pub(super) async fn queued(
+    sessions: &Sessions,
+    wakes: &[&Wake],
+) -> Result<QueuedRuns, StoreError> {
+    let asked_for = distinct(
+        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))),
+    );
+    let (tasked, taskless): (Vec<_>, Vec<_>) =
+        asked_for.into_iter().partition(|(bucket, _)| bucket.task_id.is_some());
+    let what = "the read of queued runs";
+    let mut queued = QueuedRuns::default();
+    for (asked_for, text) in [
+        (tasked, include_str!("read_queued_tasked.sql")),
+        (taskless, include_str!("read_queued_taskless.sql")),
+    ] {
+        let rows = sessions
+            .read(
+                what,
+                text,
+                &asked_for,
+                |query, position, (bucket, at)| {
+                    let query = query
+                        .bind(position)
+                        .bind(bucket.organization_id.to_string())
+                        .bind(bucket.agent_profile_id.to_string())
+                        .bind(bucket.reason.to_string());
+                    let query = match &bucket.task_id {
+                        Some(task) => query.bind(task.to_string()),
+                        None => query,
+                    };
+                    query.bind((*at - COALESCE_WINDOW).micros()).bind(at.micros())
+                },
+                None,
+            )
+            .await?;
+        for row in &rows {
+            let (bucket, _) = asked(row, &asked_for)?;
+            let at = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+            let actor_type = get::<Option<&str>>(row, "actor_type")?
+                .and_then(|actor_type| ActorType::parse(actor_type).ok());
+            queued
+                .by_bucket
+                .entry(bucket.clone())
+                .or_default()
+                .insert(at, QueuedRun { actor_type });
+        }
+    }
+    Ok(queued)
+}
+
+pub(super) async fn counted(
+    sessions: &Sessions,
+    windows: &[CountWindow],
+    runs_max: u32,
+) -> Result<CountedRuns, StoreError> {
+    let windows = distinct(windows.iter().cloned());
+    let rows = sessions
+        .read(
+            "the read of counted runs",
+            include_str!("read_counted.sql"),
+            &windows,
+            |query, position, window| {
+                query
+                    .bind(position)
+                    .bind(window.organization_id.to_string())
+                    .bind(window.task_id.to_string())
+                    .bind((window.at - ALLOWANCE_WINDOW).micros())
+                    .bind(window.at.micros())
+            },
+            Some(i64::from(runs_max)),
+        )
+        .await?;
+    let mut counted = CountedRuns::default();
+    for row in &rows {
+        let window = asked(row, &windows)?;
+        let run = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+        let task = (window.organization_id.clone(), window.task_id.clone());
+        counted.by_task.entry(task).or_default().insert(run, ());
+    }
+    Ok(counted)
+}

@@ -1,0 +1,243 @@
+//! What is written: a batch's one transaction, the lane's cursor, and attempts at a wake alone.
+
+use sqlx::sqlite::{Sqlite, SqliteConnection, SqliteRow};
+use sqlx::{Connection as _, Row as _, Transaction, query};
+
+use super::super::options::with_grace;
+use super::super::{
+    BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RecordError, Recorded,
+    RefusedWake, StoreError, fault,
+};
+use super::rows::{Prepared, bind_merged_payload, bind_run_payload, chunks, over_rows};
+use super::session::{Failure, Sessions, classify};
+use crate::admission::decision::DegradedReason;
+use crate::wake::{IdempotencyKey, ProjectId, TaskId, UtcMicros, WakeId};
+
+impl From<Failure> for RecordError {
+    fn from(failure: Failure) -> Self {
+        Self::Store(failure.into())
+    }
+}
+
+fn refused(error: &sqlx::Error) -> RecordError {
+    RecordError::Store(classify(error))
+}
+
+fn sequence(sequence: u64) -> Result<i64, StoreError> {
+    i64::try_from(sequence).map_err(|_| fault::too_large("a sequence of the stream"))
+}
+
+/// Reads the cursor first: a lane is started once, and read at every hand-over.
+pub(super) async fn lane_cursor(
+    sessions: &Sessions,
+    lane: &LaneKey,
+) -> Result<LaneCursor, StoreError> {
+    let read = || {
+        query(include_str!("read_lane.sql"))
+            .bind(lane.stream.to_string())
+            .bind(i64::from(lane.lane))
+    };
+    let start = || {
+        query(include_str!("start_lane.sql"))
+            .bind(lane.stream.to_string())
+            .bind(i64::from(lane.lane))
+            .bind(lane.stream_created_at.micros())
+    };
+    for statement in [&read as &(dyn Fn() -> Prepared + Send + Sync), &start, &read] {
+        for row in sessions.write("the lane's cursor", statement()).await? {
+            let created_at: i64 =
+                row.try_get("stream_created_at").map_err(|error| fault::unavailable(&error))?;
+            if created_at == lane.stream_created_at.micros() {
+                return cursor(&row).map_err(|error| fault::unavailable(&error));
+            }
+        }
+    }
+    Err(StoreError::Unavailable {
+        error: "the lane's stream is being created anew by another worker".to_owned(),
+    })
+}
+
+fn cursor(row: &SqliteRow) -> Result<LaneCursor, sqlx::Error> {
+    let decided: i64 = row.try_get("decided_sequence")?;
+    Ok(LaneCursor {
+        decided_sequence: u64::try_from(decided).unwrap_or(0),
+        decided_instant: UtcMicros::from_micros(row.try_get("decided_instant")?),
+    })
+}
+
+/// One transaction, or nothing. A commit whose answer was lost leaves open whether it happened, and
+/// the wakes' own ids tell at the next reading.
+pub(super) async fn record(
+    sessions: &Sessions,
+    batch: &BatchRecord,
+) -> Result<Recorded, RecordError> {
+    let deadline = sessions.record_deadline();
+    match tokio::time::timeout(with_grace(deadline), Box::pin(attempt(sessions, batch))).await {
+        Ok(Ok(())) => Ok(Recorded::after_commit(batch.covers.clone())),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(Failure::TooSlow("the record", deadline).into()),
+    }
+}
+
+async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordError> {
+    let mut lease = sessions.lease_writer().await?;
+    let written = match lease.begin_with("BEGIN IMMEDIATE").await {
+        Ok(transaction) => match write(transaction, batch).await {
+            Ok(transaction) => transaction.commit().await.map_err(|error| refused(&error)),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(refused(&error)),
+    };
+    // The ping carries the rollback of a refused transaction, so that the file's lock is free when
+    // the caller reads again; a connection that does not answer it is closed.
+    if written.is_ok() || lease.ping().await.is_ok() {
+        lease.give_back();
+    }
+    written
+}
+
+/// The first error discards the transaction by value. With one writer at a time the order of the
+/// statements is that of PostgreSQL only so that both name the same race.
+async fn write<'t>(
+    mut transaction: Transaction<'t, Sqlite>,
+    batch: &BatchRecord,
+) -> Result<Transaction<'t, Sqlite>, RecordError> {
+    if !fence(&mut transaction, batch).await? {
+        return Err(RecordError::LaneLost);
+    }
+    let connection = &mut *transaction;
+    let text = include_str!("insert_keys.sql");
+    execute(connection, text, &batch.keys, bind_key, "a key").await?;
+    let text = include_str!("insert_runs.sql");
+    execute(connection, text, &batch.runs, bind_run, "the id of a run").await?;
+    let text = include_str!("merge_runs.sql");
+    execute(connection, text, &batch.merges, bind_merge, "a run that was queued").await?;
+    let text = include_str!("insert_merged.sql");
+    execute(connection, text, &batch.merged_wakes, bind_merged, "the id of a merged wake").await?;
+    let text = include_str!("insert_refused.sql");
+    execute(connection, text, &batch.refusals, bind_refused, "the id of a refused wake").await?;
+    Ok(transaction)
+}
+
+/// Whether the fence was where the batch expects it. See [`BatchRecord::moves_or_writes`].
+async fn fence(connection: &mut SqliteConnection, batch: &BatchRecord) -> Result<bool, RecordError> {
+    let at_lane = |fence: Prepared, decided: i64| {
+        fence
+            .bind(batch.lane.stream.to_string())
+            .bind(i64::from(batch.lane.lane))
+            .bind(batch.lane.stream_created_at.micros())
+            .bind(decided)
+    };
+    let from = sequence(batch.from.decided_sequence)?;
+    if !batch.moves_or_writes() {
+        let check = at_lane(query(include_str!("check_fence.sql")), from);
+        let row = check.fetch_optional(connection).await.map_err(|error| refused(&error))?;
+        return Ok(row.is_some());
+    }
+    let to = query(include_str!("move_fence.sql"))
+        .bind(sequence(batch.to.decided_sequence)?)
+        .bind(batch.to.decided_instant.micros());
+    let moved = at_lane(to, from).execute(connection).await.map_err(|error| refused(&error))?;
+    Ok(moved.rows_affected() == 1)
+}
+
+/// Writes a row for each item, or loses the race for `what`.
+async fn execute<T: Sync>(
+    connection: &mut SqliteConnection,
+    text: &'static str,
+    items: &[T],
+    bind: fn(Prepared, &T) -> Prepared,
+    what: &'static str,
+) -> Result<(), RecordError> {
+    for chunk in chunks(items) {
+        let statement = chunk.iter().fold(over_rows(text, chunk.len()), bind);
+        let done =
+            statement.execute(&mut *connection).await.map_err(|error| refused(&error))?;
+        if done.rows_affected() != chunk.len() as u64 {
+            return Err(RecordError::RaceLost { what });
+        }
+    }
+    Ok(())
+}
+
+fn bind_key(query: Prepared, key: &NewKey) -> Prepared {
+    query
+        .bind(key.organization_id.to_string())
+        .bind(key.idempotency_key.to_string())
+        .bind(key.run_id.uuid().hyphenated())
+        .bind(key.requested_at.micros())
+}
+
+fn bind_run(query: Prepared, run: &NewRun) -> Prepared {
+    let wake = &run.wake;
+    let query = query
+        .bind(wake.id.uuid().hyphenated())
+        .bind(wake.organization_id.to_string())
+        .bind(wake.project_id.as_ref().map(ProjectId::to_string))
+        .bind(wake.agent_profile_id.to_string())
+        .bind(wake.reason.to_string())
+        .bind(wake.occurrence.key().map(IdempotencyKey::to_string))
+        .bind(i64::from(run.coalesced_count))
+        .bind(run.degraded.map(DegradedReason::as_str))
+        .bind(wake.producer.to_string())
+        .bind(wake.traceparent.as_deref().map(str::to_owned))
+        .bind(wake.requested_at.micros())
+        .bind(run.decided_at.micros());
+    bind_run_payload(query, &run.payload)
+}
+
+fn bind_merge(query: Prepared, merge: &MergedRun) -> Prepared {
+    let query = query.bind(merge.run_id.uuid().hyphenated()).bind(i64::from(merge.joined));
+    bind_run_payload(query, &merge.payload)
+}
+
+fn bind_merged(query: Prepared, merged: &MergedWake) -> Prepared {
+    let wake = &merged.wake;
+    let query = query
+        .bind(wake.id.uuid().hyphenated())
+        .bind(merged.run_id.uuid().hyphenated())
+        .bind(wake.organization_id.to_string())
+        .bind(wake.occurrence.key().map(IdempotencyKey::to_string))
+        .bind(wake.requested_at.micros())
+        .bind(merged.decided_at.micros());
+    bind_merged_payload(query, &wake.payload)
+}
+
+fn bind_refused(query: Prepared, refused: &RefusedWake) -> Prepared {
+    query
+        .bind(refused.wake.id.uuid().hyphenated())
+        .bind(refused.wake.organization_id.to_string())
+        .bind(refused.wake.payload.task().task().map(TaskId::to_string))
+        .bind(refused.reason)
+        .bind(refused.record.clone())
+        .bind(refused.wake.requested_at.micros())
+}
+
+pub(super) async fn begin_isolated(
+    sessions: &Sessions,
+    lane: &LaneKey,
+    wake: WakeId,
+) -> Result<u32, StoreError> {
+    let begin = query(include_str!("begin_isolated.sql"))
+        .bind(wake.uuid().hyphenated())
+        .bind(lane.stream.to_string())
+        .bind(i64::from(lane.lane));
+    let rows = sessions.write("the note of an attempt", begin).await?;
+    let before: i64 = rows
+        .first()
+        .ok_or(sqlx::Error::RowNotFound)
+        .and_then(|row| row.try_get(0))
+        .map_err(|error| fault::unavailable(&error))?;
+    Ok(u32::try_from(before).unwrap_or(0))
+}
+
+/// Only the lane's owner notes attempts, so the two statements need no transaction.
+pub(super) async fn end_isolated(sessions: &Sessions, wake: WakeId) -> Result<(), StoreError> {
+    let fewer = query(include_str!("end_isolated.sql")).bind(wake.uuid().hyphenated());
+    let last = query(include_str!("end_isolated_last.sql")).bind(wake.uuid().hyphenated());
+    let what = "the end of an attempt";
+    if sessions.write(what, fewer).await?.is_empty() {
+        sessions.write(what, last).await?;
+    }
+    Ok(())
+}

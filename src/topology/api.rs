@@ -1,0 +1,138 @@
+//! The `JetStream` API, spoken as JSON: what is declared is what is sent, and a field that this
+//! client does not know is neither lost nor reset.
+
+use async_nats::connection::State;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::RequestErrorKind;
+use serde_json::{Value, json};
+
+use super::TopologyError;
+
+const CONSUMER_NOT_FOUND: u64 = 10_014;
+const JETSTREAM_NOT_ENABLED_FOR_ACCOUNT: u64 = 10_039;
+const STREAM_NOT_FOUND: u64 = 10_059;
+const JETSTREAM_NOT_ENABLED: u64 = 10_076;
+
+/// `STREAM.INFO`, or nothing where there is no such stream.
+pub(super) async fn stream_info(
+    context: &Context,
+    stream: &str,
+) -> Result<Option<Value>, TopologyError> {
+    found(request(context, &format!("STREAM.INFO.{stream}"), &json!({})).await, STREAM_NOT_FOUND)
+}
+
+/// `CONSUMER.INFO`, or nothing where there is no such consumer or stream.
+pub(super) async fn consumer_info(
+    context: &Context,
+    stream: &str,
+    name: &str,
+) -> Result<Option<Value>, TopologyError> {
+    let subject = format!("CONSUMER.INFO.{stream}.{name}");
+    let info = found(request(context, &subject, &json!({})).await, CONSUMER_NOT_FOUND);
+    match info {
+        Err(TopologyError::Refused { code: STREAM_NOT_FOUND, .. }) => Ok(None),
+        other => other,
+    }
+}
+
+/// The names of every consumer of a stream.
+pub(super) async fn consumer_names(
+    context: &Context,
+    stream: &str,
+) -> Result<Vec<String>, TopologyError> {
+    let subject = format!("CONSUMER.NAMES.{stream}");
+    let mut names: Vec<String> = Vec::new();
+    loop {
+        let page = request(context, &subject, &json!({ "offset": names.len() })).await?;
+        let on_page = page["consumers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        names.extend(on_page.iter().filter_map(Value::as_str).map(str::to_owned));
+        let total = page["total"].as_u64().unwrap_or(0);
+        if on_page.is_empty() || names.len() as u64 >= total {
+            return Ok(names);
+        }
+    }
+}
+
+/// Creates a stream.
+pub(super) async fn create_stream(
+    context: &Context,
+    stream: &str,
+    config: &Value,
+) -> Result<(), TopologyError> {
+    request(context, &format!("STREAM.CREATE.{stream}"), config).await.map(drop)
+}
+
+/// Updates a stream; a field left out goes back to its default.
+pub(super) async fn update_stream(
+    context: &Context,
+    stream: &str,
+    config: &Value,
+) -> Result<(), TopologyError> {
+    request(context, &format!("STREAM.UPDATE.{stream}"), config).await.map(drop)
+}
+
+/// Creates a consumer, or updates one that exists.
+pub(super) async fn put_consumer(
+    context: &Context,
+    stream: &str,
+    name: &str,
+    config: &Value,
+) -> Result<(), TopologyError> {
+    let subject = format!("CONSUMER.CREATE.{stream}.{name}");
+    request(context, &subject, &json!({ "stream_name": stream, "config": config })).await.map(drop)
+}
+
+/// Deletes a consumer.
+pub(super) async fn delete_consumer(
+    context: &Context,
+    stream: &str,
+    name: &str,
+) -> Result<(), TopologyError> {
+    request(context, &format!("CONSUMER.DELETE.{stream}.{name}"), &json!({})).await.map(drop)
+}
+
+fn found(
+    answer: Result<Value, TopologyError>,
+    not_found: u64,
+) -> Result<Option<Value>, TopologyError> {
+    match answer {
+        Ok(info) => Ok(Some(info)),
+        Err(TopologyError::Refused { code, .. }) if code == not_found => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn request(context: &Context, subject: &str, body: &Value) -> Result<Value, TopologyError> {
+    let answer: Value = match context.request(subject.to_owned(), body).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(unanswered(context, subject, &error)),
+    };
+    let Some(error) = answer.get("error") else { return Ok(answer) };
+    let code = error["err_code"].as_u64().unwrap_or(0);
+    if matches!(code, JETSTREAM_NOT_ENABLED | JETSTREAM_NOT_ENABLED_FOR_ACCOUNT) {
+        return Err(TopologyError::NoJetStream);
+    }
+    Err(TopologyError::Refused {
+        request: subject.to_owned(),
+        code,
+        error: error["description"].as_str().unwrap_or("no description").to_owned(),
+    })
+}
+
+fn unanswered(
+    context: &Context,
+    subject: &str,
+    error: &async_nats::jetstream::context::RequestError,
+) -> TopologyError {
+    match error.kind() {
+        RequestErrorKind::NoResponders => TopologyError::NoJetStream,
+        RequestErrorKind::TimedOut if context.client().connection_state() != State::Connected => {
+            TopologyError::NotConnected
+        }
+        // The server never answers a request that the user may not make.
+        RequestErrorKind::TimedOut => TopologyError::NoAnswer { request: subject.to_owned() },
+        RequestErrorKind::InvalidSubject | RequestErrorKind::Other => {
+            TopologyError::Request { request: subject.to_owned(), error: error.to_string() }
+        }
+    }
+}
