@@ -8,6 +8,7 @@ pub mod failure;
 pub mod migrate;
 pub mod publish;
 pub mod run;
+mod servers;
 pub mod streams;
 
 use std::io::{self, Write as _};

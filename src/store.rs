@@ -16,10 +16,10 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::admission::decision::{DegradedReason, PriorOutcome};
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 pub use self::options::{StoreOptions, UrlError};
 pub use self::schema::{MigrateError, SchemaState};
+use crate::admission::decision::{DegradedReason, PriorOutcome};
+use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 use crate::wake::{
     AgentId, IdempotencyKey, OrganizationId, Payload, RunId, TaskId, UtcMicros, Wake, WakeId,
 };
@@ -280,4 +280,14 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Whether the database answers and holds the schema that this program knows.
     fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A store that has a schema: a database, not a fake.
+pub trait Database: Store {
+    /// Which schema the database holds.
+    fn schema_state(&self) -> impl Future<Output = Result<SchemaState, StoreError>> + Send;
+
+    /// Brings the schema up to the one this program knows. Two processes may do so at once: the
+    /// second waits for the first and finds nothing left to do.
+    fn migrate(&self) -> impl Future<Output = Result<(), MigrateError>> + Send;
 }

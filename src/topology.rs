@@ -120,7 +120,15 @@ impl TopologyError {
     /// Whether the same request may succeed later with nothing changed by anybody.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::NotConnected | Self::NoAnswer { .. } | Self::Request { .. })
+        match self {
+            Self::NotConnected | Self::NoAnswer { .. } | Self::Request { .. } => true,
+            Self::Refused { code, .. } => *code == api::JETSTREAM_NOT_AVAILABLE,
+            Self::File { .. }
+            | Self::NoJetStream
+            | Self::Differs(_)
+            | Self::Unchangeable(_)
+            | Self::PartitionsInUse { .. } => false,
+        }
     }
 }
 

@@ -192,10 +192,7 @@ impl<S: Database> Worker<S> {
     }
 
     /// Waits for every lane; the first that fails ends the others.
-    async fn join(
-        &self,
-        lanes: &mut JoinSet<Result<(), BrokerError>>,
-    ) -> Result<(), WorkerError> {
+    async fn join(&self, lanes: &mut JoinSet<Result<(), BrokerError>>) -> Result<(), WorkerError> {
         let mut outcome = Ok(());
         while let Some(lane) = lanes.join_next().await {
             let ended = match lane {
@@ -212,10 +209,7 @@ impl<S: Database> Worker<S> {
     }
 
     /// Lets every lane finish its batch, within the deadline; what is left is delivered again.
-    async fn end(
-        &self,
-        lanes: &mut JoinSet<Result<(), BrokerError>>,
-    ) -> Result<(), WorkerError> {
+    async fn end(&self, lanes: &mut JoinSet<Result<(), BrokerError>>) -> Result<(), WorkerError> {
         let deadline = Instant::now() + self.shutdown_deadline;
         match tokio::time::timeout_at(deadline, self.join(lanes)).await {
             Ok(ended) => ended,

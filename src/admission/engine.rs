@@ -122,7 +122,7 @@ fn count(facts: &mut Facts, wake: &Wake, run: (crate::wake::UtcMicros, RunId), p
     let (Some(task), Ok(counted)) = (payload.task().task(), &mut facts.counted) else { return };
     let runs = counted.by_task.entry((wake.organization_id.clone(), task.clone())).or_default();
     if payload.is_agent_initiated() {
-        runs.insert(run, ());
+        runs.insert(run);
     } else {
         runs.remove(&run);
     }

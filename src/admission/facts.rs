@@ -1,7 +1,7 @@
 //! What the gates may know: the world as it was read once for a batch, plus what the batch itself
 //! has decided so far.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use super::decision::PriorOutcome;
@@ -164,5 +164,5 @@ pub struct QueuedRun {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CountedRuns {
     /// Of each task, its counted runs ordered by instant and then id.
-    pub by_task: HashMap<Scoped<TaskId>, BTreeMap<(UtcMicros, RunId), ()>>,
+    pub by_task: HashMap<Scoped<TaskId>, BTreeSet<(UtcMicros, RunId)>>,
 }

@@ -77,11 +77,6 @@ impl Failure {
     pub fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
-
-    /// This build does not contain what the command needs.
-    pub(super) fn unavailable(command: &str) -> Self {
-        Self::new(format!("`wakegate {command}` is not available in this build"))
-    }
 }
 
 impl fmt::Display for Failure {

@@ -1,19 +1,27 @@
 //! `wakegate publish`: events from a file or standard input become messages of the intake.
 
+mod deliver;
 pub mod events;
 pub mod message;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
+use tokio::runtime::Builder;
 
+use self::deliver::deliver;
 use self::events::{EventFault, Events};
 use self::message::{MessageIds, Outgoing, PRODUCER_OF_REQUESTS};
+use super::servers::block_on;
 use super::{Exit, Failure};
 use crate::config::Config;
 use crate::wake::token::token;
+
+/// How long `--outcome` waits unless told otherwise.
+const OUTCOME_SECONDS_MAX: u64 = 30;
 
 const AFTER_HELP: &str = "\
 The subject is made from the event: its organization and its task. Each event is stored before the
@@ -39,6 +47,9 @@ pub struct PublishArgs {
     /// Wait for what became of each event, and print it
     #[arg(long)]
     pub outcome: bool,
+    /// How long to wait for each outcome, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = OUTCOME_SECONDS_MAX)]
+    pub outcome_seconds_max: u64,
     /// File with one JSON event, or one event a line; `-` is standard input
     #[arg(default_value = "-")]
     pub file: PathBuf,
@@ -58,7 +69,8 @@ fn producer_token(text: &str) -> Result<String, String> {
 /// Publishes.
 pub(super) fn execute(config: &Config, args: PublishArgs) -> Result<Exit, Failure> {
     let messages = messages(open(&args.file)?, args.producer);
-    deliver(config, messages, args.outcome)
+    let outcome = args.outcome.then(|| Duration::from_secs(args.outcome_seconds_max));
+    block_on(&mut Builder::new_current_thread(), deliver(config, messages, outcome))
 }
 
 /// Opens the input.
@@ -84,17 +96,6 @@ pub fn messages(
 ) -> impl Iterator<Item = Result<Outgoing, EventFault>> {
     let mut ids = MessageIds::new();
     Events::of(input).map(move |event| Outgoing::of(event?, producer.as_deref(), ids.make()))
-}
-
-/// Sends each message, awaits its `PubAck` and prints the sequence; `outcome` waits for what became
-/// of it.
-fn deliver(
-    config: &Config,
-    messages: impl Iterator<Item = Result<Outgoing, EventFault>>,
-    outcome: bool,
-) -> Result<Exit, Failure> {
-    let _ = (config, messages, outcome);
-    Err(Failure::unavailable("publish"))
 }
 
 #[cfg(test)]

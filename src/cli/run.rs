@@ -5,23 +5,28 @@ use std::io;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
+use super::servers::{
+    AnyStore, block_on, broker_failure, broker_options, store, topology, topology_failure,
+};
 use super::{Exit, Failure};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error_text::one_line;
 use crate::health::Health;
 use crate::http;
+use crate::lane::LaneOptions;
 use crate::metrics::Metrics;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, TelemetryError};
+use crate::topology::Topology;
+use crate::worker::{Worker, WorkerError};
 
 /// How long requests for metrics and health may still take once the work has ended.
 const HTTP_END_MAX: Duration = Duration::from_secs(1);
-/// Lanes of the declared `WAKES` stream.
-const LANES: u32 = 8;
 
 const AFTER_HELP: &str = "\
 SIGTERM or SIGINT: it stops pulling, finishes and settles the batch in work, and ends with exit code
@@ -60,14 +65,11 @@ pub struct Surroundings {
 pub(super) fn execute(config: Config, args: RunArgs) -> Result<Exit, Failure> {
     telemetry::init(&config.log)
         .map_err(|error: TelemetryError| Failure::of("cannot log", &error))?;
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::of("cannot start the runtime", &error))?
-        .block_on(surround(config, args))
+    block_on(&mut Builder::new_multi_thread(), surround(&config, args))
 }
 
-async fn surround(config: Config, args: RunArgs) -> Result<Exit, Failure> {
+async fn surround(config: &Config, args: RunArgs) -> Result<Exit, Failure> {
+    let topology = topology(config)?;
     let shutdown = Shutdown::new();
     let signals = shutdown::signals(&shutdown)
         .map_err(|error| Failure::of("cannot listen for signals", &error))?;
@@ -83,9 +85,10 @@ async fn surround(config: Config, args: RunArgs) -> Result<Exit, Failure> {
         info!(%addr, "serving /metrics, /livez and /readyz");
     }
     let clock = Clock::system();
+    let lanes = topology.partitions();
     let surroundings = Surroundings {
-        metrics: Metrics::new(LANES),
-        health: Health::new(clock.clone(), LANES, shutdown.clone()),
+        metrics: Metrics::new(lanes),
+        health: Health::new(clock.clone(), lanes, shutdown.clone()),
         shutdown: shutdown.clone(),
         clock,
     };
@@ -99,7 +102,7 @@ async fn surround(config: Config, args: RunArgs) -> Result<Exit, Failure> {
         surroundings.health.clone(),
         shutdown.clone(),
     ));
-    let worked = work(config, args, surroundings).await;
+    let worked = work(config, topology, args, surroundings).await;
     shutdown.finish();
     match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
         Ok(Some(Ok(Err(error)))) => error!(error = one_line(&error), "serving metrics failed"),
@@ -110,9 +113,58 @@ async fn surround(config: Config, args: RunArgs) -> Result<Exit, Failure> {
     worked
 }
 
-/// The work itself, until it has caught up or the shutdown is requested.
-#[expect(clippy::unused_async, reason = "connecting, and the lanes, are awaited here")]
-async fn work(config: Config, args: RunArgs, surroundings: Surroundings) -> Result<Exit, Failure> {
-    let (_, _, _) = (config, args.until_caught_up, surroundings);
-    Err(Failure::unavailable("run"))
+/// The work itself, on the configured store, until it has caught up or is told to end.
+async fn work(
+    config: &Config,
+    topology: Topology,
+    args: RunArgs,
+    surroundings: Surroundings,
+) -> Result<Exit, Failure> {
+    let ended = match store(config)? {
+        AnyStore::Postgres(store) => {
+            worker(config, topology, args, surroundings, store).run().await
+        }
+        AnyStore::Sqlite(store) => worker(config, topology, args, surroundings, store).run().await,
+    };
+    ended.map(|()| Exit::Done).map_err(|error| failure(config, &error))
+}
+
+fn worker<S>(
+    config: &Config,
+    topology: Topology,
+    args: RunArgs,
+    surroundings: Surroundings,
+    store: S,
+) -> Worker<S> {
+    let (ack_wait, pin_timeout) = topology.lane_times();
+    Worker {
+        store,
+        broker: broker_options(config),
+        topology,
+        lanes: LaneOptions {
+            batch_wakes_max: config.lanes.batch_wakes_max as usize,
+            batch_bytes_max: config.lanes.batch_bytes_max,
+            hold_backoff_min: config.lanes.hold_backoff_min,
+            hold_backoff_max: config.lanes.hold_backoff_max,
+            store_away_give_up: config.lanes.store_away_give_up,
+            ack_wait,
+            pin_timeout,
+        },
+        shutdown_deadline: config.shutdown.deadline,
+        until_caught_up: args.until_caught_up,
+        metrics: surroundings.metrics,
+        health: surroundings.health,
+        shutdown: surroundings.shutdown,
+        clock: surroundings.clock,
+    }
+}
+
+fn failure(config: &Config, error: &WorkerError) -> Failure {
+    match error {
+        WorkerError::Connect(error) => broker_failure(error),
+        WorkerError::Topology(error) => topology_failure(error),
+        WorkerError::Schema { .. } | WorkerError::Lane(_) | WorkerError::Panicked(_) => {
+            Failure::new(config.database.url.url().scrub(&one_line(error)))
+        }
+    }
 }

@@ -2,8 +2,12 @@
 
 use clap::Subcommand;
 
-use super::{Exit, Failure};
+use tokio::runtime::Builder;
+
+use super::servers::{block_on, connect, topology, topology_failure};
+use super::{Exit, Failure, print};
 use crate::config::Config;
+use crate::topology::render;
 
 const AFTER_APPLY_HELP: &str = "\
 It changes nothing where the server matches, so it may run before every start. The number of
@@ -40,9 +44,22 @@ pub enum StreamsCommand {
 
 /// Applies or checks.
 pub(super) fn execute(config: &Config, command: StreamsCommand) -> Result<Exit, Failure> {
-    let _ = config;
-    Err(Failure::unavailable(match command {
-        StreamsCommand::Apply => "streams apply",
-        StreamsCommand::Check => "streams check",
-    }))
+    let topology = topology(config)?;
+    let batch_wakes_max = config.lanes.batch_wakes_max;
+    block_on(&mut Builder::new_current_thread(), async {
+        let context = connect(config).await?.jetstream();
+        match command {
+            StreamsCommand::Apply => {
+                let report = topology.apply(&context, batch_wakes_max).await;
+                print(&report.map_err(|error| topology_failure(&error))?.to_string())?;
+                Ok(Exit::Done)
+            }
+            StreamsCommand::Check => {
+                let found = topology.check(&context, batch_wakes_max).await;
+                let differences = found.map_err(|error| topology_failure(&error))?;
+                print(&render(&differences))?;
+                Ok(if differences.is_empty() { Exit::Done } else { Exit::StreamsDiffer })
+            }
+        }
+    })
 }

@@ -188,7 +188,6 @@ fn percent_decoded(text: &str) -> String {
 #[derive(Clone, Default)]
 pub struct NatsServers {
     urls: Vec<SecretUrl>,
-    addresses: Vec<ServerAddr>,
 }
 
 impl NatsServers {
@@ -212,15 +211,15 @@ impl NatsServers {
                 return Err(format!("{place}names no host"));
             }
             servers.urls.push(url);
-            servers.addresses.push(address);
         }
         Ok(servers)
     }
 
-    /// For async-nats, secrets included.
+    /// Every URL, for those who connect with them, secrets included.
     #[must_use]
-    pub fn addresses(&self) -> &[ServerAddr] {
-        &self.addresses
+    pub fn expose(&self) -> String {
+        let urls: Vec<&str> = self.urls.iter().map(SecretUrl::expose).collect();
+        urls.join(",")
     }
 
     /// `text` without the secrets of any server.

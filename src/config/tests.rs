@@ -191,8 +191,9 @@ fn a_configuration_prints_without_secrets() {
     );
     assert!(!format!("{loaded:?}").contains("s3cr3t"));
     assert_eq!(loaded.config.database.url.url().expose(), "postgres://u:s3cr3t@h/d");
-    assert_eq!(loaded.config.nats.url.addresses().len(), 2);
-    assert_eq!(loaded.config.nats.url.addresses()[1].password(), Some("s3cr3t"));
+    let exposed = loaded.config.nats.url.expose();
+    assert_eq!(exposed.split(',').count(), 2);
+    assert!(exposed.contains("s3cr3t"), "for those who connect with it");
 }
 
 #[test]

@@ -258,12 +258,7 @@ fn audit_of(decision: &Decision) -> Option<(AuditClass, String)> {
     }
 }
 
-fn rejected(
-    event: &Event,
-    rejection: &Rejection,
-    decided_at: UtcMicros,
-    repeat: bool,
-) -> Outcome {
+fn rejected(event: &Event, rejection: &Rejection, decided_at: UtcMicros, repeat: bool) -> Outcome {
     let mut record = OutcomeRecord::of_rejection(&event.envelope, rejection, decided_at);
     let reply = record.to_json();
     let body = &rejection.body[..rejection.body.len().min(AUDIT_BODY_BYTES_MAX)];

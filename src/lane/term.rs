@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
-use super::{Holding, STANDBY};
 use super::barrier::Barrier;
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
+use super::{Holding, STANDBY};
 use crate::audit::AuditLog;
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo};
@@ -66,11 +66,7 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
 
 impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     /// A term that has not begun to pull.
-    pub fn new(
-        bench: &'a Bench<S, A, C>,
-        health: &'a Health,
-        shutdown: &'a Shutdown,
-    ) -> Self {
+    pub fn new(bench: &'a Bench<S, A, C>, health: &'a Health, shutdown: &'a Shutdown) -> Self {
         Self {
             bench,
             health,

@@ -33,7 +33,9 @@ fn printable(text: &str) -> String {
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
             c if c.is_control() => char::REPLACEMENT_CHARACTER,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
             | '\u{feff}' => char::REPLACEMENT_CHARACTER,
             c => c,
         })

@@ -8,8 +8,8 @@ mod state;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use self::state::{MemoryRun, RunStatus};
 use self::state::State;
+pub use self::state::{MemoryRun, RunStatus};
 use super::{
     BatchRecord, CountWindow, LaneCursor, LaneKey, MergedWake, RecordError, Recorded, RefusedWake,
     Store, StoreError,
@@ -102,6 +102,7 @@ impl MemoryStore {
     }
 
     /// A runner, or an operator, changes a run's status. Answers whether there is such a run.
+    #[must_use]
     pub fn set_status(&self, run_id: RunId, status: RunStatus) -> bool {
         let mut inside = self.inside();
         let run = inside.state.runs.get_mut(&run_id);

@@ -17,7 +17,7 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 
 use self::session::Sessions;
 use super::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
+    BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
     SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
 };
 use crate::admission::decision::PriorOutcome;
@@ -50,31 +50,6 @@ impl PostgresStore {
             .application_name("wakegate");
         let sessions = Sessions::open(&target, options);
         Ok(Self { target, sessions })
-    }
-
-    /// Brings the schema up to the one this program knows. Two processes may do so at once: the
-    /// second waits for the first and finds nothing left to do.
-    ///
-    /// # Errors
-    /// [`MigrateError`]; after an error the schema is what it was, or at a version in between.
-    pub async fn migrate(&self) -> Result<(), MigrateError> {
-        let mut connection = PgConnection::connect_with(&self.target)
-            .await
-            .map_err(|error| MigrateError::Store(fault::unavailable(&error)))?;
-        let migrated = migrate_on(&mut connection).await;
-        // The lock that keeps rivals out goes with the connection, also where migrating failed.
-        drop(connection.close().await);
-        migrated
-    }
-
-    /// Which schema the database holds.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] where it does not answer.
-    pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        let listed =
-            self.sessions.read_raw("ping", || sqlx::query(include_str!("postgres/read_schema.sql")));
-        state_of(listed.await)
     }
 }
 
@@ -109,6 +84,25 @@ fn state_of(
         .map_err(|error| fault::unavailable(&error))?;
     let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
     Ok(SchemaState::of(&applied, known))
+}
+
+impl Database for PostgresStore {
+    async fn schema_state(&self) -> Result<SchemaState, StoreError> {
+        let listed = self
+            .sessions
+            .read_raw("ping", || sqlx::query(include_str!("postgres/read_schema.sql")));
+        state_of(listed.await)
+    }
+
+    async fn migrate(&self) -> Result<(), MigrateError> {
+        let mut connection = PgConnection::connect_with(&self.target)
+            .await
+            .map_err(|error| MigrateError::Store(fault::unavailable(&error)))?;
+        let migrated = migrate_on(&mut connection).await;
+        // The lock that keeps rivals out goes with the connection, also where migrating failed.
+        drop(connection.close().await);
+        migrated
+    }
 }
 
 impl Store for PostgresStore {

@@ -17,7 +17,7 @@ use sqlx::{Connection as _, Row as _};
 
 use self::session::{Failure, Sessions};
 use super::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
+    BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
     SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
 };
 use crate::admission::decision::PriorOutcome;
@@ -62,27 +62,6 @@ impl SqliteStore {
         Ok(Self { target, sessions })
     }
 
-    /// Brings the schema up to the one this program knows. Two processes may do so at once: the
-    /// second waits for the first and finds nothing left to do.
-    ///
-    /// # Errors
-    /// [`MigrateError`]; after an error the schema is what it was.
-    pub async fn migrate(&self) -> Result<(), MigrateError> {
-        let end = Instant::now() + MIGRATE_WAIT;
-        loop {
-            match self.migrate_once().await {
-                Err(Refusal::Busy) if Instant::now() < end => {
-                    tokio::time::sleep(MIGRATE_RETRY).await;
-                }
-                Err(Refusal::Busy) => {
-                    return Err(MigrateError::Store(fault::too_slow("migrate", MIGRATE_WAIT)));
-                }
-                Err(Refusal::Final(error)) => return Err(error),
-                Ok(()) => return Ok(()),
-            }
-        }
-    }
-
     /// All of it in one transaction that takes the write lock first: SQLite has no other lock that
     /// would keep a rival out.
     async fn migrate_once(&self) -> Result<(), Refusal> {
@@ -105,14 +84,6 @@ impl SqliteStore {
         )?;
         transaction.commit().await?;
         Ok(connection.close().await?)
-    }
-
-    /// Which schema the file holds.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] where it cannot be read.
-    pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
-        state_of(self.sessions.read_plain("ping", include_str!("sqlite/read_schema.sql")).await)
     }
 }
 
@@ -149,6 +120,28 @@ fn state_of(
         .map_err(|error| fault::unavailable(&error))?;
     let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
     Ok(SchemaState::of(&applied, known))
+}
+
+impl Database for SqliteStore {
+    async fn schema_state(&self) -> Result<SchemaState, StoreError> {
+        state_of(self.sessions.read_plain("ping", include_str!("sqlite/read_schema.sql")).await)
+    }
+
+    async fn migrate(&self) -> Result<(), MigrateError> {
+        let end = Instant::now() + MIGRATE_WAIT;
+        loop {
+            match self.migrate_once().await {
+                Err(Refusal::Busy) if Instant::now() < end => {
+                    tokio::time::sleep(MIGRATE_RETRY).await;
+                }
+                Err(Refusal::Busy) => {
+                    return Err(MigrateError::Store(fault::too_slow("migrate", MIGRATE_WAIT)));
+                }
+                Err(Refusal::Final(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
 }
 
 impl Store for SqliteStore {

@@ -1,4 +1,4 @@
-//! The `JetStream` API, spoken as JSON: what is declared is what is sent, and a field that this
+//! The JetStream API, spoken as JSON: what is declared is what is sent, and a field that this
 //! client does not know is neither lost nor reset.
 
 use async_nats::connection::State;
@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::TopologyError;
 
+/// A cluster without a leader at the moment.
+pub(super) const JETSTREAM_NOT_AVAILABLE: u64 = 10_008;
 const CONSUMER_NOT_FOUND: u64 = 10_014;
 const JETSTREAM_NOT_ENABLED_FOR_ACCOUNT: u64 = 10_039;
 const STREAM_NOT_FOUND: u64 = 10_059;

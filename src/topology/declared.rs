@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -27,6 +28,9 @@ pub struct Topology {
     lane_consumer: Value,
     partitions: u32,
 }
+
+/// What the server takes for an `ack_wait` that is not declared: 30 s.
+const SERVER_DEFAULT_NANOS: u64 = 30_000_000_000;
 
 impl Topology {
     /// Reads the declarations: those compiled in, each replaced by the file of its name in
@@ -59,6 +63,16 @@ impl Topology {
         let mut config = fill_in(&self.lane_consumer, &lane.to_string());
         config["max_ack_pending"] = json!(batch_wakes_max.saturating_mul(BATCHES_IN_FLIGHT));
         config
+    }
+
+    /// A lane consumer's `ack_wait` and `priority_timeout`: how long a delivery stays ours without a
+    /// word of progress, and how long the pin does without a pull.
+    #[must_use]
+    pub fn lane_times(&self) -> (Duration, Duration) {
+        let nanos = |field: &str| {
+            Duration::from_nanos(self.lane_consumer[field].as_u64().unwrap_or(SERVER_DEFAULT_NANOS))
+        };
+        (nanos("ack_wait"), nanos("priority_timeout"))
     }
 
     /// Every lane's consumer by name.

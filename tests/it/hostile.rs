@@ -4,6 +4,8 @@ mod any;
 mod ids;
 mod malformed;
 
+use std::sync::Arc;
+
 use rand::distr::{Alphanumeric, SampleString as _};
 use rand::{SeedableRng as _, rngs::StdRng};
 use wakegate::wake::Wake;
@@ -53,7 +55,7 @@ fn rejected(event: &Event) -> (RejectReason, &str) {
 
 fn woken(message: &Message) -> Wake {
     match decode(message).content {
-        Content::Wake(wake) => *wake,
+        Content::Wake(wake) => Arc::unwrap_or_clone(wake),
         other => panic!("no wake of {:?}: {:.300}", message.subject, format!("{other:?}")),
     }
 }

@@ -1,4 +1,9 @@
 //! One test binary over real servers: linking takes longer than most of the tests.
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a test crate has no outside, and a test that cannot go on says where"
+)]
 
 mod audit_contract;
 mod broker;

@@ -35,7 +35,7 @@ fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
         .by_task
         .get(&(wake.organization_id.clone(), task.clone()))
         .into_iter()
-        .flat_map(|runs| runs.keys().rev())
+        .flat_map(|runs| runs.iter().rev())
         .map(|(at, _)| *at)
         .filter(|at| *at <= wake.requested_at)
         .take_while(|at| *at > start)

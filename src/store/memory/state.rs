@@ -142,11 +142,13 @@ impl MemoryRun {
     }
 }
 
+/// Runs of a task, or of none, oldest first.
+type RunsByInstant = BTreeSet<(UtcMicros, RunId)>;
+
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) runs: BTreeMap<RunId, MemoryRun>,
-    /// Runs by organization and task, or by none.
-    by_task: HashMap<(OrganizationId, Option<TaskId>), BTreeSet<(UtcMicros, RunId)>>,
+    by_task: HashMap<Scoped<Option<TaskId>>, RunsByInstant>,
     pub(super) merged: BTreeMap<WakeId, MergedWake>,
     pub(super) refused: BTreeMap<WakeId, RefusedWake>,
     pub(super) keys: BTreeMap<Scoped<IdempotencyKey>, (RunId, UtcMicros)>,
@@ -158,11 +160,13 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn put(&mut self, run: MemoryRun) {
-        let task = |run: &MemoryRun| (run.organization_id.clone(), run.payload.task().task().cloned());
+        let task =
+            |run: &MemoryRun| (run.organization_id.clone(), run.payload.task().task().cloned());
         let at = |run: &MemoryRun| (run.requested_at, run.id);
         self.by_task.entry(task(&run)).or_default().insert(at(&run));
-        if let Some(old) = self.runs.insert(run.id, run.clone())
-            && (task(&old), at(&old)) != (task(&run), at(&run))
+        let (now_task, now_at) = (task(&run), at(&run));
+        if let Some(old) = self.runs.insert(run.id, run)
+            && (task(&old), at(&old)) != (now_task, now_at)
         {
             self.by_task.entry(task(&old)).or_default().remove(&at(&old));
         }
@@ -272,11 +276,11 @@ impl State {
         let mut counted = CountedRuns::default();
         for window in windows {
             let (organization, task) = (&window.organization_id, &window.task_id);
-            let newest: BTreeMap<_, _> = self
+            let newest: Vec<_> = self
                 .newest_first(organization, Some(task), window.at - ALLOWANCE_WINDOW, window.at)
                 .filter(|run| run.counts())
                 .take(runs_max as usize)
-                .map(|run| ((run.requested_at, run.id), ()))
+                .map(|run| (run.requested_at, run.id))
                 .collect();
             if !newest.is_empty() {
                 let task = (organization.clone(), task.clone());

@@ -1,8 +1,6 @@
 //! A payload and the columns read from it, always written together.
 
-use sqlx::query::Query;
-use sqlx::postgres::{PgArguments, Postgres};
-
+use super::session::Prepared;
 use crate::wake::{ActorId, ActorType, Payload, TaskField, TaskId};
 
 /// Arrays of one column each: the only way a payload gets into a statement, so that no column can
@@ -30,10 +28,7 @@ impl<'a> PayloadColumns<'a> {
     }
 
     /// Binds `payload, task_id, task_unusable, actor_type, actor_id`: a row of `runs`.
-    pub(super) fn bind_run<'q>(
-        self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_run(self, query: Prepared) -> Prepared {
         query
             .bind(self.payload)
             .bind(self.task_id)
@@ -43,10 +38,7 @@ impl<'a> PayloadColumns<'a> {
     }
 
     /// Binds `payload, actor_type, actor_id`: a row of `merged_wakes`.
-    pub(super) fn bind_merged<'q>(
-        self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_merged(self, query: Prepared) -> Prepared {
         query.bind(self.payload).bind(self.actor_type).bind(self.actor_id)
     }
 }

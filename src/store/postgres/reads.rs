@@ -158,13 +158,9 @@ pub(super) async fn keys(
     Ok(seen)
 }
 
-pub(super) async fn queued(
-    sessions: &Sessions,
-    wakes: &[&Wake],
-) -> Result<QueuedRuns, StoreError> {
-    let asked_for: Vec<(MergeBucket, UtcMicros)> = distinct(
-        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))),
-    );
+pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
+    let asked_for: Vec<(MergeBucket, UtcMicros)> =
+        distinct(wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))));
     let mut queued = QueuedRuns::default();
     if asked_for.is_empty() {
         return Ok(queued);
@@ -232,7 +228,7 @@ pub(super) async fn counted(
         let window = asked(row, &windows)?;
         let run = (get_instant(row, "requested_at")?, get_id(row, "id")?);
         let task = (window.organization_id.clone(), window.task_id.clone());
-        counted.by_task.entry(task).or_default().insert(run, ());
+        counted.by_task.entry(task).or_default().insert(run);
     }
     Ok(counted)
 }

@@ -233,7 +233,8 @@ impl From<Failure> for StoreError {
 
 /// The SQLSTATE, where the server answered.
 pub(super) fn sqlstate(error: &sqlx::Error) -> Option<String> {
-    error.as_database_error().and_then(|error| error.code()).map(std::borrow::Cow::into_owned)
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.map(std::borrow::Cow::into_owned)
 }
 
 /// Whose fault: 22 (data), 54 (limits) and 23 (constraints; those that are expected are not errors

@@ -140,9 +140,8 @@ async fn write<'t>(
         if rows == 0 {
             continue;
         }
-        let affected = execute(&mut transaction, statement(batch)?)
-            .await
-            .map_err(|error| refused(&error))?;
+        let affected =
+            execute(&mut transaction, statement(batch)?).await.map_err(|error| refused(&error))?;
         if affected != rows as u64 {
             return Err(RecordError::RaceLost { what });
         }
@@ -167,11 +166,10 @@ fn fence(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     if !batch.moves_or_writes() {
         return Ok(fence);
     }
-    Ok(fence
-        .bind(sequence(batch.to.decided_sequence)?)
-        .bind(Timestamp(batch.to.decided_instant)))
+    Ok(fence.bind(sequence(batch.to.decided_sequence)?).bind(Timestamp(batch.to.decided_instant)))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
 fn insert_keys(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut keys: Vec<&NewKey> = batch.keys.iter().collect();
     keys.sort_by_key(|key| (&key.organization_id, &key.idempotency_key));
@@ -179,25 +177,28 @@ fn insert_keys(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         keys.iter().map(|key| (key.organization_id.as_str(), key.idempotency_key.as_str())).unzip();
     let (runs, at): (Vec<Uuid>, Vec<Timestamp>) =
         keys.iter().map(|key| (key.run_id.uuid(), Timestamp(key.requested_at))).unzip();
-    Ok(query(include_str!("insert_keys.sql"))
-        .bind(organizations)
-        .bind(names)
-        .bind(runs)
-        .bind(at))
+    Ok(query(include_str!("insert_keys.sql")).bind(organizations).bind(names).bind(runs).bind(at))
 }
 
 fn insert_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut runs: Vec<&NewRun> = batch.runs.iter().collect();
     runs.sort_by_key(|run| (&run.wake.organization_id, run.wake.occurrence.key(), run.wake.id));
     let wakes = || runs.iter().map(|run| &run.wake);
-    let counts = runs.iter().map(|run| count(run.coalesced_count)).collect::<Result<Vec<_>, _>>()?;
+    let counts =
+        runs.iter().map(|run| count(run.coalesced_count)).collect::<Result<Vec<_>, _>>()?;
     let query = query(include_str!("insert_runs.sql"))
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
-        .bind(wakes().map(|wake| wake.project_id.as_ref().map(ProjectId::as_str)).collect::<Vec<_>>())
+        .bind(
+            wakes().map(|wake| wake.project_id.as_ref().map(ProjectId::as_str)).collect::<Vec<_>>(),
+        )
         .bind(wakes().map(|wake| wake.agent_profile_id.as_str()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.reason.as_str()).collect::<Vec<_>>())
-        .bind(wakes().map(|wake| wake.occurrence.key().map(IdempotencyKey::as_str)).collect::<Vec<_>>())
+        .bind(
+            wakes()
+                .map(|wake| wake.occurrence.key().map(IdempotencyKey::as_str))
+                .collect::<Vec<_>>(),
+        )
         .bind(counts)
         .bind(runs.iter().map(|run| run.degraded.map(DegradedReason::as_str)).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.producer.as_str()).collect::<Vec<_>>())
@@ -217,6 +218,7 @@ fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload)).bind_run(query))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
 fn insert_merged(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut merged: Vec<&MergedWake> = batch.merged_wakes.iter().collect();
     merged.sort_by_key(|merged| merged.wake.id);
@@ -225,12 +227,17 @@ fn insert_merged(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(merged.iter().map(|merged| merged.run_id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
-        .bind(wakes().map(|wake| wake.occurrence.key().map(IdempotencyKey::as_str)).collect::<Vec<_>>())
+        .bind(
+            wakes()
+                .map(|wake| wake.occurrence.key().map(IdempotencyKey::as_str))
+                .collect::<Vec<_>>(),
+        )
         .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
         .bind(merged.iter().map(|merged| Timestamp(merged.decided_at)).collect::<Vec<_>>());
     Ok(PayloadColumns::of(wakes().map(|wake| &wake.payload)).bind_merged(query))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
 fn insert_refused(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut refusals: Vec<&RefusedWake> = batch.refusals.iter().collect();
     refusals.sort_by_key(|refused| refused.wake.id);
@@ -238,7 +245,9 @@ fn insert_refused(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     Ok(query(include_str!("insert_refused.sql"))
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
-        .bind(wakes().map(|wake| wake.payload.task().task().map(TaskId::as_str)).collect::<Vec<_>>())
+        .bind(
+            wakes().map(|wake| wake.payload.task().task().map(TaskId::as_str)).collect::<Vec<_>>(),
+        )
         .bind(refusals.iter().map(|refused| refused.reason).collect::<Vec<_>>())
         .bind(refusals.iter().map(|refused| refused.record.as_str()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>()))

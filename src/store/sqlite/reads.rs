@@ -115,9 +115,8 @@ pub(super) async fn pauses(
 ) -> Result<Pauses, StoreError> {
     let organizations = distinct(organizations.iter().cloned());
     let mut pauses = Pauses::default();
-    let platform = sessions
-        .read_plain("the read of pauses", include_str!("read_platform_pause.sql"))
-        .await?;
+    let platform =
+        sessions.read_plain("the read of pauses", include_str!("read_platform_pause.sql")).await?;
     if let Some(row) = platform.first() {
         pauses.platform = Some(get(row, "id")?);
     }
@@ -168,13 +167,9 @@ pub(super) async fn keys(
 }
 
 /// Wakes that name a task and wakes that name none are looked up in an index each.
-pub(super) async fn queued(
-    sessions: &Sessions,
-    wakes: &[&Wake],
-) -> Result<QueuedRuns, StoreError> {
-    let asked_for = distinct(
-        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))),
-    );
+pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
+    let asked_for =
+        distinct(wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))));
     let (tasked, taskless): (Vec<_>, Vec<_>) =
         asked_for.into_iter().partition(|(bucket, _)| bucket.task_id.is_some());
     let what = "the read of queued runs";
@@ -245,7 +240,7 @@ pub(super) async fn counted(
         let window = asked(row, &windows)?;
         let run = (get_instant(row, "requested_at")?, get_id(row, "id")?);
         let task = (window.organization_id.clone(), window.task_id.clone());
-        counted.by_task.entry(task).or_default().insert(run, ());
+        counted.by_task.entry(task).or_default().insert(run);
     }
     Ok(counted)
 }

@@ -53,11 +53,7 @@ impl Sessions {
     pub(super) fn open(target: &SqliteConnectOptions, options: &StoreOptions) -> Self {
         // The readers' part is what PostgreSQL would have for both.
         let readers = options.connections_max.saturating_sub(1).max(1);
-        let reads = pool(
-            target.clone().pragma("query_only", "ON"),
-            options.read_deadline,
-            readers,
-        );
+        let reads = pool(target.clone().pragma("query_only", "ON"), options.read_deadline, readers);
         let writer = pool(target.clone(), options.record_deadline, 1);
         Self { reads, writer, options: *options }
     }

@@ -120,7 +120,10 @@ async fn write<'t>(
 }
 
 /// Whether the fence was where the batch expects it. See [`BatchRecord::moves_or_writes`].
-async fn fence(connection: &mut SqliteConnection, batch: &BatchRecord) -> Result<bool, RecordError> {
+async fn fence(
+    connection: &mut SqliteConnection,
+    batch: &BatchRecord,
+) -> Result<bool, RecordError> {
     let at_lane = |fence: Prepared, decided: i64| {
         fence
             .bind(batch.lane.stream.to_string())
@@ -151,8 +154,7 @@ async fn execute<T: Sync>(
 ) -> Result<(), RecordError> {
     for chunk in chunks(items) {
         let statement = chunk.iter().fold(over_rows(text, chunk.len()), bind);
-        let done =
-            statement.execute(&mut *connection).await.map_err(|error| refused(&error))?;
+        let done = statement.execute(&mut *connection).await.map_err(|error| refused(&error))?;
         if done.rows_affected() != chunk.len() as u64 {
             return Err(RecordError::RaceLost { what });
         }

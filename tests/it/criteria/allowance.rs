@@ -90,7 +90,8 @@ async fn ac_001_03_the_allowance_is_of_the_task_within_its_organization<S: Store
 async fn ac_001_04_tp_05_a_refused_wake_does_not_consume<S: Store>(mut case: Case<S>) {
     exhaust(&mut case.world).await;
     for i in 0..20 {
-        let event = mutation(T0 + 2 * MINUTE + i * 10 * SECOND, "t1", "boss", "builder", json!(50 + i));
+        let event =
+            mutation(T0 + 2 * MINUTE + i * 10 * SECOND, "t1", "boss", "builder", json!(50 + i));
         assert_eq!(brief(&case.world.send(event).await), "refused:allowance_exhausted");
     }
     assert_eq!(case.outside.run_count().await, 5, "refusals insert nothing");
@@ -152,7 +153,12 @@ async fn ac_001_10_tp_10_equal_instants_all_count_in_any_order<S: Store>(mut cas
 async fn ac_001_11_tp_12_the_window_is_half_open_to_the_microsecond<S: Store>(mut case: Case<S>) {
     for id in 0..5 {
         case.outside
-            .insert_run(&OutsideRun { id: 100 + id, status: "succeeded", at: T0, ..Default::default() })
+            .insert_run(&OutsideRun {
+                id: 100 + id,
+                status: "succeeded",
+                at: T0,
+                ..Default::default()
+            })
             .await;
     }
     for (at, expected) in [
@@ -183,7 +189,14 @@ async fn ac_001_11_a_future_dated_run_does_not_count<S: Store>(mut case: Case<S>
 
 async fn ac_001_02_every_status_holds_its_slot<S: Store>(mut case: Case<S>) {
     let statuses = [
-        "queued", "claimed", "running", "succeeded", "failed", "cancelled", "expired", "timed_out",
+        "queued",
+        "claimed",
+        "running",
+        "succeeded",
+        "failed",
+        "cancelled",
+        "expired",
+        "timed_out",
         "limit_exceeded",
     ];
     for (task, status) in statuses.into_iter().enumerate() {
@@ -249,7 +262,9 @@ async fn ac_002_05_tp_16_a_keyed_redelivery_does_not_consume_twice_and_a_keyless
     // … and keyless it has no identity, so it consumes again until the allowance ends it.
     let outcomes = {
         let events: Vec<Published> = (0..6)
-            .map(|i| mutation(T0 + (4 + i) * 10 * SECOND, "keyless", "boss", "builder", Value::Null))
+            .map(|i| {
+                mutation(T0 + (4 + i) * 10 * SECOND, "keyless", "boss", "builder", Value::Null)
+            })
             .collect();
         case.world.outcomes(&events).await
     };

@@ -6,9 +6,7 @@ use wakegate::store::Store;
 use super::on_both_databases;
 use crate::harness::case::Case;
 use crate::harness::outside::OutsideRun;
-use crate::harness::world::{
-    MINUTE, Published, SECOND, T0, World, brief, mutation, requested,
-};
+use crate::harness::world::{MINUTE, Published, SECOND, T0, World, brief, mutation, requested};
 
 on_both_databases!(
     ac_001_05_tp_06_merged_and_deduplicated_wakes_do_not_consume,
@@ -28,9 +26,7 @@ fn by(at: i64, actor: &str, generation: i64) -> Published {
     mutation(at, "t1", actor, "builder", json!(generation))
 }
 
-async fn ac_001_05_tp_06_merged_and_deduplicated_wakes_do_not_consume<S: Store>(
-    mut case: Case<S>,
-) {
+async fn ac_001_05_tp_06_merged_and_deduplicated_wakes_do_not_consume<S: Store>(mut case: Case<S>) {
     // A burst within five seconds is one run …
     let burst: Vec<Published> = (0..8).map(|i| by(T0 + i * SECOND / 2, "boss", i)).collect();
     let outcomes = case.world.outcomes(&burst).await;

@@ -15,9 +15,7 @@ on_both_databases!(
     ac_002_03_tp_13_an_unattributable_task_admits_counts_and_logs,
 );
 
-async fn ac_002_02_tp_13_a_failing_count_read_admits_counts_and_logs<S: Store>(
-    mut case: Case<S>,
-) {
+async fn ac_002_02_tp_13_a_failing_count_read_admits_counts_and_logs<S: Store>(mut case: Case<S>) {
     exhaust(&mut case.world).await;
     let definition = case.outside.take_view("counted_runs").await;
     let (logs, _guard) = Logs::capture();

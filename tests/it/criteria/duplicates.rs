@@ -64,9 +64,7 @@ async fn gate_3_a_key_is_seen_within_its_organization<S: Store>(mut case: Case<S
     assert_eq!(outcomes, ["queued", "queued", "queued", "deduplicated:windowed"]);
 }
 
-async fn gate_3_an_occurrence_and_not_an_assignment_is_deduplicated<S: Store>(
-    mut case: Case<S>,
-) {
+async fn gate_3_an_occurrence_and_not_an_assignment_is_deduplicated<S: Store>(mut case: Case<S>) {
     // A to B and back to A wakes A again: the generation differs.
     let events = [
         mutation(T0, "t1", "", "a", json!(1)),

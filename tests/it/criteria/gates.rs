@@ -141,9 +141,8 @@ async fn posture_pause_is_closed<S: Store>(mut case: Case<S>) {
     case.outside.execute("ALTER TABLE pauses RENAME TO taken_away").await;
     let metrics = case.world.bench.metrics.clone();
     let outside = case.outside.clone();
-    let wakes: Vec<_> = (0..20)
-        .map(|i| mutation(T0 + i, &format!("t{i}"), "", "builder", json!(i)))
-        .collect();
+    let wakes: Vec<_> =
+        (0..20).map(|i| mutation(T0 + i, &format!("t{i}"), "", "builder", json!(i))).collect();
     let (records, ()) = tokio::join!(case.world.batch(&wakes), async {
         let errors = "wakegate_gate_errors_total{gate=\"pause\"}";
         until(|| series(&metrics, errors) >= 2.0).await;
@@ -173,7 +172,10 @@ async fn posture_duplicate_holds<S: Store>(mut case: Case<S>) {
 }
 
 async fn posture_coalesce_holds<S: Store>(mut case: Case<S>) {
-    assert_eq!(brief(&case.world.send(mutation(T0, "t1", "", "builder", json!(1))).await), "queued");
+    assert_eq!(
+        brief(&case.world.send(mutation(T0, "t1", "", "builder", json!(1))).await),
+        "queued"
+    );
     let definition = case.outside.take_view("mergeable_runs").await;
     let metrics = case.world.bench.metrics.clone();
     let outside = case.outside.clone();
@@ -212,7 +214,8 @@ async fn posture_what_was_decided_before_the_hold_is_settled<S: Store>(mut case:
         )
         .with(json!({ "reason": "task_comment" }))
     };
-    let batch = [comment(1), comment(2), mutation(T0 + 3, "t1", "", "builder", json!(1)), comment(4)];
+    let batch =
+        [comment(1), comment(2), mutation(T0 + 3, "t1", "", "builder", json!(1)), comment(4)];
     let metrics = case.world.bench.metrics.clone();
     let outside = case.outside.clone();
     let (records, ()) = tokio::join!(case.world.batch(&batch), async {

@@ -99,9 +99,7 @@ async fn gate_0_deduplicated_stays_deduplicated_when_the_organization_was_paused
     assert_eq!(brief(&record), "deduplicated:windowed");
 }
 
-async fn gate_0_each_refusal_stays_a_refusal_when_its_cause_is_gone<S: Store>(
-    mut case: Case<S>,
-) {
+async fn gate_0_each_refusal_stays_a_refusal_when_its_cause_is_gone<S: Store>(mut case: Case<S>) {
     let mut at = T0;
     for (cause, remedy, expected) in [
         (
@@ -143,9 +141,7 @@ async fn gate_0_each_refusal_stays_a_refusal_when_its_cause_is_gone<S: Store>(
     assert_eq!(case.outside.run_count().await, 0);
 }
 
-async fn gate_0_an_exhausted_wake_stays_refused_when_the_slot_is_free<S: Store>(
-    mut case: Case<S>,
-) {
+async fn gate_0_an_exhausted_wake_stays_refused_when_the_slot_is_free<S: Store>(mut case: Case<S>) {
     exhaust(&mut case.world).await;
     let delivery = stored(&mut case, mutation(T0 + 2 * MINUTE, "t1", "boss", "builder", json!(7)));
     let record = redelivered(&mut case, delivery, "DELETE FROM runs").await;
@@ -184,7 +180,9 @@ async fn gate_0_a_degraded_admission_is_published_again_as_it_was<S: Store>(mut 
 /// merge target, it would join itself; were its key looked up, it would be its own duplicate.
 async fn gate_0_a_wakes_own_rows_are_no_facts_for_it<S: Store>(mut case: Case<S>) {
     let deliveries: Vec<Delivery> = (1..=5)
-        .map(|i| stored(&mut case, mutation(T0 + i * 10 * SECOND, "t1", "boss", "builder", json!(i))))
+        .map(|i| {
+            stored(&mut case, mutation(T0 + i * 10 * SECOND, "t1", "boss", "builder", json!(i)))
+        })
         .collect();
     let first = case.world.work(&deliveries).await;
     for _ in 0..3 {
@@ -195,11 +193,11 @@ async fn gate_0_a_wakes_own_rows_are_no_facts_for_it<S: Store>(mut case: Case<S>
     assert!(case.outside.runs().await.iter().all(|run| run.coalesced_count == 1));
 }
 
-async fn gate_0_a_redelivery_among_new_wakes_changes_nothing_for_them<S: Store>(
-    mut case: Case<S>,
-) {
+async fn gate_0_a_redelivery_among_new_wakes_changes_nothing_for_them<S: Store>(mut case: Case<S>) {
     let old: Vec<Delivery> = (1..=4)
-        .map(|i| stored(&mut case, mutation(T0 + i * 10 * SECOND, "t1", "boss", "builder", json!(i))))
+        .map(|i| {
+            stored(&mut case, mutation(T0 + i * 10 * SECOND, "t1", "boss", "builder", json!(i)))
+        })
         .collect();
     case.world.work(&old).await;
     let mut batch = old.clone();

@@ -39,18 +39,14 @@ fn order_the_list_is_the_contracts() {
     );
 }
 
-async fn ac_001_05_exhausted_and_then_a_duplicate_key_is_deduplicated<S: Store>(
-    mut case: Case<S>,
-) {
+async fn ac_001_05_exhausted_and_then_a_duplicate_key_is_deduplicated<S: Store>(mut case: Case<S>) {
     exhaust(&mut case.world).await;
     let again = mutation(T0 + 2 * MINUTE, "t1", "boss", "builder", json!(3));
     assert_eq!(brief(&case.world.send(again).await), "deduplicated:windowed");
     assert_eq!(case.world.allowance_counters(), [1.0, 0.0, 0.0], "only exhausting it moved one");
 }
 
-async fn ac_001_05_exhausted_and_then_a_coalescible_wake_is_coalesced<S: Store>(
-    mut case: Case<S>,
-) {
+async fn ac_001_05_exhausted_and_then_a_coalescible_wake_is_coalesced<S: Store>(mut case: Case<S>) {
     exhaust(&mut case.world).await;
     let target = OutsideRun { id: 9, at: T0 + MINUTE, ..Default::default() };
     case.outside.insert_run(&target).await;
@@ -88,9 +84,7 @@ async fn order_a_stopped_agent_is_named_before_the_pause<S: Store>(mut case: Cas
     assert_eq!(brief(&record), "refused:agent_stopped");
 }
 
-async fn order_the_platforms_pause_is_named_before_the_organizations<S: Store>(
-    mut case: Case<S>,
-) {
+async fn order_the_platforms_pause_is_named_before_the_organizations<S: Store>(mut case: Case<S>) {
     case.outside.pause("of-acme", Some("acme")).await;
     case.outside.pause("of-all", None).await;
     let record = case.world.send(mutation(T0, "t1", "", "builder", json!(1))).await;

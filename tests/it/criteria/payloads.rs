@@ -63,8 +63,8 @@ async fn ac_002_03_tp_18_task_shapes_and_an_unparseable_payload_are_told_apart<S
 async fn ac_001_01_nothing_a_producer_writes_puts_an_object_out_of_scope<S: Store>(
     mut case: Case<S>,
 ) {
-    let deep_array = format!("{}{}", "[".repeat(60_000), "]".repeat(60_000));
-    let deep_object = format!("{}1{}", "{\"a\":".repeat(40_000), "}".repeat(40_000));
+    let deep_array = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep_object = format!("{}1{}", "{\"a\":".repeat(30_000), "}".repeat(30_000));
     let long_number = format!("-{}.{}e+{}", "9".repeat(20_000), "1".repeat(20_000), "9".repeat(99));
     let fields = r#""actor_type":"agent","task_id":"t1""#;
     let payloads = [
@@ -88,7 +88,8 @@ async fn ac_001_01_nothing_a_producer_writes_puts_an_object_out_of_scope<S: Stor
                  \"reason\":\"task_assigned\",\"agent_profile_id\":\"builder\",\
                  \"payload\":{payload}}}"
             );
-            let blank = Published::of("task_mutation", "acme", "t1", &json!({}), T0 + n * 10 * SECOND);
+            let blank =
+                Published::of("task_mutation", "acme", "t1", &json!({}), T0 + n * 10 * SECOND);
             let record = case.world.send(Published { body: Bytes::from(body), ..blank }).await;
             let expected = if n < 5 { "queued" } else { "refused:allowance_exhausted" };
             let shown: String = payload.chars().take(80).collect();

@@ -106,9 +106,7 @@ async fn ac_001_07_a_refusal_acknowledges_its_event_and_disturbs_no_other<S: Sto
     assert_eq!(case.world.acknowledged().len(), 9, "all nine events are done with");
 }
 
-async fn ac_001_09_tp_11_an_unassignment_neither_refuses_nor_consumes<S: Store>(
-    mut case: Case<S>,
-) {
+async fn ac_001_09_tp_11_an_unassignment_neither_refuses_nor_consumes<S: Store>(mut case: Case<S>) {
     for i in 0..7 {
         let event = mutation(T0 + i * SECOND, "t1", "boss", "", json!(i));
         assert_eq!(brief(&case.world.send(event).await), "no_wake:unassigned");

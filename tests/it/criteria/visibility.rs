@@ -76,9 +76,7 @@ async fn ac_003_03_tp_19_a_refusal_is_logged_with_its_five_fields<S: Store>(mut 
     assert_eq!(line["allowance"], 5);
 }
 
-async fn ac_003_04_tp_19_an_admission_that_was_not_altered_moves_none<S: Store>(
-    mut case: Case<S>,
-) {
+async fn ac_003_04_tp_19_an_admission_that_was_not_altered_moves_none<S: Store>(mut case: Case<S>) {
     for i in 1..=5 {
         let wake = mutation(T0 + i * 10 * SECOND, "t1", "boss", "builder", json!(i));
         assert_eq!(brief(&case.world.send(wake).await), "queued");
@@ -99,15 +97,12 @@ async fn ac_003_05_a_refusal_is_told_from_every_other_outcome<S: Store>(mut case
     assert_eq!(refused["reason"], "allowance_exhausted");
     let none = case.world.send(mutation(at + SECOND, "t1", "boss", "", json!(8))).await;
     assert_eq!(none["outcome"], "no_wake", "no enqueue attempted is another outcome");
-    let counted = case
-        .world
-        .metric("wakegate_wakes_total{outcome=\"refused\",producer=\"task_mutation\"}");
+    let counted =
+        case.world.metric("wakegate_wakes_total{outcome=\"refused\",producer=\"task_mutation\"}");
     assert!((counted - 2.0).abs() < 0.5);
 }
 
-async fn ac_003_06_the_counter_is_scraped_with_the_deduplication_counters<S: Store>(
-    case: Case<S>,
-) {
+async fn ac_003_06_the_counter_is_scraped_with_the_deduplication_counters<S: Store>(case: Case<S>) {
     let rendered = case.world.bench.metrics.render();
     for family in
         ["wakegate_assignment_allowance_total", "wakegate_dedup_total", "wakegate_keyless_total"]

@@ -1,11 +1,11 @@
 //! Starts the real servers that the tests run against, and stands in for everybody else.
 
 pub mod case;
-pub mod flaky;
-pub mod logs;
 pub mod command;
+pub mod flaky;
 pub mod golden;
 pub mod http;
+pub mod logs;
 pub mod nats;
 pub mod outside;
 pub mod postgres;

@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::sync::OnceCell;
-use wakegate::store::StoreOptions;
 use wakegate::store::postgres::PostgresStore;
+use wakegate::store::{Database as _, StoreOptions};
 
 use super::PATIENCE;
 
 const TEMPLATE: &str = "migrated";
+const PROGRAMS: [&str; 4] = ["initdb", "postgres", "pg_isready", "psql"];
 const INSTALL: &str = "install PostgreSQL 15 or newer (Debian: apt-get install postgresql), or put \
-                       its initdb and postgres on the PATH";
+                       its initdb, postgres, pg_isready and psql on the PATH";
 const SUPERVISE: &str = r#"
 trap '' INT TERM HUP
 directory=$1; shift
@@ -135,7 +136,7 @@ fn binaries() -> PathBuf {
     versioned.sort();
     std::env::split_paths(&on_path)
         .chain(versioned.into_iter().rev())
-        .find(|bin| bin.join("initdb").exists() && bin.join("postgres").exists())
+        .find(|bin| PROGRAMS.iter().all(|program| bin.join(program).exists()))
         .unwrap_or_else(|| panic!("PostgreSQL is missing: {INSTALL}"))
 }
 

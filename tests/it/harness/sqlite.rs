@@ -1,8 +1,8 @@
 //! A SQLite file, one a test.
 
 use tempfile::TempDir;
-use wakegate::store::StoreOptions;
 use wakegate::store::sqlite::SqliteStore;
+use wakegate::store::{Database as _, StoreOptions};
 
 /// A file with the current schema; it goes with the directory.
 pub async fn database() -> (TempDir, String) {

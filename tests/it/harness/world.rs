@@ -108,12 +108,7 @@ impl Published {
     }
 
     fn subject(&self) -> String {
-        format!(
-            "wakes.0.{}.{}.{}",
-            self.producer,
-            token(&self.organization),
-            token(&self.task)
-        )
+        format!("wakes.0.{}.{}.{}", self.producer, token(&self.organization), token(&self.task))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Gate 0: what became of a wake.
 
 use wakegate::admission::decision::{DegradedReason, PriorOutcome};
+use wakegate::admission::facts::{CountedRuns, Pauses, QueuedRuns};
 use wakegate::store::Store as _;
 use wakegate::wake::{RunId, Wake, WakeId};
 
@@ -30,11 +31,8 @@ async fn every_outcome_is_found_by_the_wakes_id<S: Subject>(subject: S) {
     lane.merge(store, at(4, T0 + MICRO), id(1), false).await;
 
     let found = store.read_identity(&[1, 2, 3, 4, 5, 6, 1].map(id)).await.unwrap();
-    let queued = |degraded| PriorOutcome::Queued {
-        degraded,
-        requested_at: T0,
-        decided_at: T0 + MICRO,
-    };
+    let queued =
+        |degraded| PriorOutcome::Queued { degraded, requested_at: T0, decided_at: T0 + MICRO };
     let expected = [
         (id(1), queued(None)),
         (id(2), queued(Some(DegradedReason::ALL[0]))),
@@ -78,8 +76,8 @@ async fn nothing_is_found_of_nothing<S: Subject>(subject: S) {
     let store = subject.store();
     assert!(store.read_identity(&[]).await.unwrap().is_empty());
     assert!(store.read_agents(&[]).await.unwrap().is_empty());
-    assert_eq!(store.read_pauses(&[]).await.unwrap(), Default::default());
+    assert_eq!(store.read_pauses(&[]).await.unwrap(), Pauses::default());
     assert!(store.read_keys(&[]).await.unwrap().is_empty());
-    assert_eq!(store.read_queued(&[]).await.unwrap(), Default::default());
-    assert_eq!(store.read_counted(&[], 100).await.unwrap(), Default::default());
+    assert_eq!(store.read_queued(&[]).await.unwrap(), QueuedRuns::default());
+    assert_eq!(store.read_counted(&[], 100).await.unwrap(), CountedRuns::default());
 }

@@ -1,0 +1,105 @@
+//! What commands need of the servers: connections and stores as configured, and errors that say
+//! what to do.
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Exit, Failure};
+use crate::broker::{self, Broker, BrokerOptions};
+use crate::config::{Config, Dialect};
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{StoreOptions, UrlError};
+use crate::topology::{Topology, TopologyError};
+
+/// Runs a command's asynchronous part.
+pub(super) fn block_on<T>(
+    builder: &mut Builder,
+    future: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let runtime: Runtime = builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::of("cannot start the runtime", &error))?;
+    runtime.block_on(future)
+}
+
+/// How to connect to NATS.
+pub(super) fn broker_options(config: &Config) -> BrokerOptions {
+    BrokerOptions {
+        url: config.nats.url.expose(),
+        credentials_file: config.nats.credentials_file.clone(),
+        request_timeout: config.nats.request_timeout,
+        name: "wakegate".to_owned(),
+    }
+}
+
+/// One attempt to connect, for a command that a person waits for.
+pub(super) async fn connect(config: &Config) -> Result<Broker, Failure> {
+    broker::connect_once(&broker_options(config)).await.map_err(|error| broker_failure(&error))
+}
+
+/// What waiting for a connection cannot mend, or has not mended.
+pub(super) fn broker_failure(error: &broker::BrokerError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        broker::BrokerError::Url { .. } => {
+            failure.exits(Exit::Configuration).remedy("set WAKEGATE_NATS_URL")
+        }
+        broker::BrokerError::Credentials { .. } => failure
+            .exits(Exit::Configuration)
+            .remedy("name a .creds file in WAKEGATE_NATS_CREDENTIALS_FILE"),
+        broker::BrokerError::Unreachable { .. } => {
+            failure.remedy("start nats-server with JetStream, or set WAKEGATE_NATS_URL")
+        }
+    }
+}
+
+/// The streams as declared.
+pub(super) fn topology(config: &Config) -> Result<Topology, Failure> {
+    Topology::load(config.streams.directory.as_deref()).map_err(|error| {
+        Failure::new(error.to_string())
+            .exits(Exit::Configuration)
+            .remedy("correct the file, or unset streams.directory to use what is compiled in")
+    })
+}
+
+/// A server that is not as declared, or cannot be asked.
+pub(super) fn topology_failure(error: &TopologyError) -> Failure {
+    let failure = Failure::new(error.to_string().trim_end());
+    match error {
+        TopologyError::Differs(_)
+        | TopologyError::Unchangeable(_)
+        | TopologyError::PartitionsInUse { .. } => failure.exits(Exit::StreamsDiffer),
+        TopologyError::File { .. } => failure.exits(Exit::Configuration),
+        _ => failure,
+    }
+}
+
+/// The configured store.
+pub(super) enum AnyStore {
+    /// `postgres://`
+    Postgres(PostgresStore),
+    /// `sqlite://`
+    Sqlite(SqliteStore),
+}
+
+/// Names the database; nothing is asked of it yet. To be called within a runtime.
+pub(super) fn store(config: &Config) -> Result<AnyStore, Failure> {
+    let options = StoreOptions {
+        connections_max: config.database.connections_max,
+        read_deadline: config.database.read_deadline,
+        record_deadline: config.database.record_deadline,
+    };
+    let url = config.database.url.url().expose();
+    match config.database.url.dialect() {
+        Dialect::Postgres => PostgresStore::connect(url, &options).map(AnyStore::Postgres),
+        Dialect::Sqlite => SqliteStore::connect(url, &options).map(AnyStore::Sqlite),
+    }
+    .map_err(|error: UrlError| {
+        Failure::new(error.to_string())
+            .exits(Exit::Configuration)
+            .remedy("set WAKEGATE_DATABASE_URL")
+    })
+}

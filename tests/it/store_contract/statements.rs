@@ -1,0 +1,108 @@
+//! The statements themselves: each is valid on its database, and no plan is a scan.
+
+use std::path::Path;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, SqliteConnection,
+};
+
+use super::subject::{OnPostgres, OnSqlite, Subject as _};
+use crate::harness::outside::Outside;
+
+/// Every `.sql` file of a dialect.
+fn statements(dialect: &str) -> Vec<(String, String)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store").join(dialect);
+    let mut found: Vec<(String, String)> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    found.sort();
+    assert!(found.len() >= 19, "{found:?}");
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_postgres_statement_is_valid() {
+    let subject = OnPostgres::open().await;
+    let mut connection = subject.database.pool().acquire().await.unwrap();
+    for (name, sql) in statements("postgres") {
+        let prepared = connection.prepare(AssertSqlSafe(sql).into_sql_str()).await;
+        assert!(prepared.is_ok(), "{name}: {:?}", prepared.err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_sqlite_statement_is_valid() {
+    let subject = OnSqlite::open().await;
+    let Outside::Sqlite(pool) = &subject.outside else { unreachable!("opened on SQLite") };
+    let mut connection = pool.acquire().await.unwrap();
+    for (name, sql) in statements("sqlite") {
+        let prepared = sqlite_explain(&mut connection, &sql).await;
+        assert!(prepared.is_ok(), "{name}: {:?}", prepared.err());
+    }
+}
+
+async fn sqlite_explain(
+    connection: &mut SqliteConnection,
+    sql: &str,
+) -> Result<Vec<String>, sqlx::Error> {
+    let explained = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
+    let rows = explained.fetch_all(connection).await?;
+    rows.iter().map(|row| row.try_get("detail")).collect()
+}
+
+/// On fresh tables without statistics, as the store's connections plan.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_postgres_plan_scans_a_table() {
+    let subject = OnPostgres::open().await;
+    let settings = ["enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"];
+    let options: PgConnectOptions = subject.database.url().parse().unwrap();
+    let mut connection = options
+        .options(settings.map(|setting| (setting, "off")))
+        .options([("plan_cache_mode", "force_generic_plan")])
+        .connect()
+        .await
+        .unwrap();
+    for (name, sql) in statements("postgres") {
+        if name == "read_schema" {
+            continue;
+        }
+        let arguments = (1..30).take_while(|number| sql.contains(&format!("${number}"))).count();
+        let prepare = format!("PREPARE {name} AS {sql}");
+        sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut connection).await.unwrap();
+        let nulls = vec!["NULL"; arguments].join(", ");
+        let explain = format!("EXPLAIN (COSTS OFF) EXECUTE {name} ({nulls})");
+        let rows = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut connection).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        for costly in ["Seq Scan", "Sort", "Bitmap", "Hash", "Merge Join"] {
+            assert!(!plan.contains(costly), "{name}: {costly} in\n{plan}");
+        }
+        // A look-up without a condition would be a scan by another name.
+        let scans = plan.matches("Index Scan").count() + plan.matches("Index Only Scan").count();
+        assert_eq!(plan.matches("Index Cond").count(), scans, "{name}:\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_sqlite_plan_scans_a_table() {
+    let subject = OnSqlite::open().await;
+    let Outside::Sqlite(pool) = &subject.outside else { unreachable!("opened on SQLite") };
+    let mut connection = pool.acquire().await.unwrap();
+    for (name, sql) in statements("sqlite") {
+        if name == "read_schema" {
+            continue;
+        }
+        for step in sqlite_explain(&mut connection, &sql).await.unwrap() {
+            let harmless = ["SCAN w", "SCAN j", "SCAN CONSTANT ROW"].contains(&step.as_str());
+            assert!(!step.starts_with("SCAN") || harmless, "{name}: {step}");
+            assert!(!step.contains("TEMP B-TREE"), "{name}: {step}");
+        }
+    }
+}
