@@ -137,7 +137,10 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         for mut delivery in batch {
             let stored_at = delivery.message.requested_at;
             let instant = request_instant(last, stored_at);
-            if instant < last {
+            // What was decided before has no part in the lane's clock: a redelivery among new
+            // wakes would set it back.
+            let is_new = delivery.message.sequence > cursor.decided_sequence;
+            if is_new && instant < last {
                 tracing::warn!(
                     lane = self.lane.lane,
                     stream_sequence = delivery.message.sequence,
@@ -146,7 +149,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                 );
             }
             delivery.message.requested_at = instant;
-            last = instant;
+            if is_new {
+                last = instant;
+            }
             let event = decode(&delivery.message);
             works.push(Work { delivery, event });
         }

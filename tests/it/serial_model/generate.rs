@@ -29,6 +29,15 @@ pub fn traces(plans_max: usize) -> impl Strategy<Value = Trace> {
     .prop_map(Trace::lay)
 }
 
+/// The same, and at times the allowance's count cannot be read.
+pub fn uncounted_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
+    let plan = prop_oneof![
+        20 => plan(Mood::Busy),
+        1 => (1_usize..6).prop_map(|events| Plan::Uncounted { events }),
+    ];
+    vec(plan, 1..=plans_max).prop_map(Trace::lay)
+}
+
 /// Traces of events alone, within the clock: every split of one is legal.
 pub fn event_traces(events_max: usize) -> impl Strategy<Value = Trace> {
     prop_oneof![
@@ -110,7 +119,7 @@ fn body(mood: Mood) -> impl Strategy<Value = Body> {
 
 fn mutation(mood: Mood) -> impl Strategy<Value = Body> {
     let (people, generations) = match mood {
-        Mood::Busy => (1, 1_000),
+        Mood::Busy => (1, 1_000_i64),
         Mood::Mixed => (6, 3),
     };
     let task = prop_oneof![8 => Just("t1"), 2 => Just("t2"), 1 => Just("42")];

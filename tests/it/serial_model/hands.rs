@@ -1,7 +1,7 @@
 //! What others do to the tables of a store under test, and what they see there.
 
 use serde_json::Value;
-use uuid::Uuid;
+use wakegate::admission::GateName;
 use wakegate::admission::facts::AgentStatus;
 use wakegate::store::memory::{MemoryStore, RunStatus};
 use wakegate::wake::{AgentId, OrganizationId};
@@ -45,6 +45,7 @@ impl Hands for Outside {
             Control::Pause { id, scope: Scope::Organization(organization) } => {
                 self.pause(id, Some(organization)).await;
             }
+            Control::Count { .. } => panic!("only the store in memory fails on demand"),
             Control::Resume { id, .. } => {
                 self.execute(&format!(
                     "UPDATE pauses SET released_at = created_at WHERE id = '{id}'"
@@ -99,13 +100,15 @@ impl Hands for MemoryStore {
                 self.set_agent(agent, agent_status(status));
             }
             Control::Pause { id, scope } => MemoryStore::pause(self, scoped(scope), id),
+            Control::Count { readable: true } => self.restore(GateName::Allowance),
+            Control::Count { readable: false } => self.fail(GateName::Allowance),
             Control::Resume { scope, .. } => self.resume(scoped(scope).as_ref()),
         }
     }
 
     async fn rows(&self) -> Vec<RunRow> {
         let row = |run: wakegate::store::memory::MemoryRun| RunRow {
-            id: Uuid::from(run.id).to_string(),
+            id: run.id.to_string(),
             organization_id: run.organization_id.to_string(),
             agent_profile_id: run.agent_profile_id.to_string(),
             status: run.status.as_str().to_owned(),

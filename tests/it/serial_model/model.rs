@@ -156,6 +156,8 @@ pub struct Model {
     agents: Vec<(String, String, &'static str)>,
     /// (id, scope), those in force.
     pauses: Vec<(String, Scope)>,
+    /// The allowance's count cannot be read.
+    uncounted: bool,
     /// Events whose run was deleted.
     deleted: Vec<usize>,
     /// The last request instant of the lane.
@@ -306,7 +308,9 @@ impl Model {
         {
             if let Task::Named(task) = wake.task() {
                 let counted = self.counted(&wake.organization, &task, t);
-                if counted.len() >= 5 {
+                if self.uncounted {
+                    degraded = Some("count_read_failed".to_owned());
+                } else if counted.len() >= 5 {
                     // The fifth newest has to leave before one fits.
                     return Answer {
                         observed: Some(counted.len().min(100) as u64),
@@ -428,6 +432,7 @@ impl Model {
                 self.agents.push(((*organization).to_owned(), (*agent).to_owned(), status));
             }
             Control::Pause { id, scope } => self.pauses.push((id.clone(), *scope)),
+            Control::Count { readable } => self.uncounted = !readable,
             Control::Resume { id, .. } => self.pauses.retain(|pause| pause.0 != *id),
         }
     }

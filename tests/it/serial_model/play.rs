@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uuid::Uuid;
 use wakegate::intake::Delivery;
 use wakegate::store::Store;
 use wakegate::wake::UtcMicros;
@@ -52,6 +51,8 @@ pub struct Play<'a, S, H> {
     /// Records of first deliveries, by event.
     pub records: Vec<Option<Value>>,
     batches: i64,
+    /// Called before each batch.
+    pub disturb: Box<dyn FnMut() + 'a>,
 }
 
 impl<'a, S: Store, H: Hands> Play<'a, S, H> {
@@ -63,20 +64,20 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
         let by_id = deliveries
             .iter()
             .enumerate()
-            .map(|(index, delivery)| (Uuid::from(delivery.wake_id()).to_string(), index))
+            .map(|(index, delivery)| (delivery.wake_id().to_string(), index))
             .collect();
         let records = vec![None; deliveries.len()];
-        Self { world, hands, trace, deliveries, by_id, records, batches: 0 }
+        Self { world, hands, trace, deliveries, by_id, records, batches: 0, disturb: Box::new(|| {}) }
     }
 
     /// What the model makes of the trace.
     pub fn expected(&self) -> Played {
-        let ids = self.deliveries.iter().map(|delivery| Uuid::from(delivery.wake_id()).as_u128());
+        let ids = self.deliveries.iter().map(|delivery| delivery.wake_id().uuid().as_u128());
         Model::play(self.trace, ids.collect())
     }
 
     /// Plays the trace. What the model has no answer to is not delivered again.
-    pub async fn run(&mut self, expected: &Played, cuts: &Cuts) -> Played {
+    pub async fn run(&mut self, expected: &Played, cuts: &Cuts) -> Result<Played, String> {
         let mut answers = Vec::new();
         let mut batch: Vec<usize> = Vec::new();
         for step in &self.trace.steps {
@@ -85,55 +86,100 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
                 Step::Redeliver(index) => {
                     // What comes again was worked before, and comes before what is new.
                     if batch.iter().any(|of| self.records[*of].is_none() || of == index) {
-                        self.work(&mut batch, &mut answers).await;
+                        self.work(&mut batch, &mut answers).await?;
                     }
-                    let place = answers.len() + batch.len();
-                    if expected.answers[place].is_none() {
-                        self.work(&mut batch, &mut answers).await;
+                    if expected.answers[answers.len() + batch.len()].is_none() {
+                        self.work(&mut batch, &mut answers).await?;
                         answers.push(None);
                         continue;
                     }
                     batch.push(*index);
                 }
                 Step::Control(control) => {
-                    self.work(&mut batch, &mut answers).await;
+                    self.work(&mut batch, &mut answers).await?;
                     self.hands.apply(control).await;
                     continue;
                 }
             }
             if cuts.after(answers.len() + batch.len() - 1) {
-                self.work(&mut batch, &mut answers).await;
+                self.work(&mut batch, &mut answers).await?;
             }
         }
-        self.work(&mut batch, &mut answers).await;
-        Played { answers, rows: self.rows().await }
+        self.work(&mut batch, &mut answers).await?;
+        Ok(Played { answers, rows: self.rows().await })
     }
 
-    async fn work(&mut self, batch: &mut Vec<usize>, answers: &mut Vec<Option<Answer>>) {
-        if batch.is_empty() {
-            return;
+    /// Delivers what was played again, everything and then some of it, and holds that nothing
+    /// changes. A wake whose run was deleted is too old to be delivered again.
+    pub async fn run_again(&mut self, played: &Played, cuts: &Cuts) -> Result<(), String> {
+        let counters = self.counters();
+        let has_run = |index: &usize| played.rows.iter().any(|row| row.run == *index);
+        let created = |index: &usize| {
+            self.records[*index].as_ref().is_some_and(|record| record["outcome"] == "queued")
+        };
+        let kept: Vec<usize> = (0..self.deliveries.len())
+            .filter(|index| has_run(index) || !created(index))
+            .collect();
+        let some = kept.iter().copied().enumerate().filter(|(place, _)| !cuts.after(*place));
+        let some: Vec<usize> = some.map(|(_, index)| index).collect();
+        let mut batch = Vec::new();
+        for (place, index) in kept.into_iter().enumerate() {
+            batch.push(index);
+            if cuts.after(place) {
+                self.work(&mut batch, &mut Vec::new()).await?;
+            }
         }
+        for mut batch in [batch, some] {
+            self.work(&mut batch, &mut Vec::new()).await?;
+        }
+        let rows = Played { answers: Vec::new(), rows: played.rows.clone() };
+        difference(&rows, &Played { answers: Vec::new(), rows: self.rows().await })?;
+        if self.counters() != counters {
+            return Err(format!("counted twice: {counters:#?} {:#?}", self.counters()));
+        }
+        Ok(())
+    }
+
+    async fn work(
+        &mut self,
+        batch: &mut Vec<usize>,
+        answers: &mut Vec<Option<Answer>>,
+    ) -> Result<(), String> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        (self.disturb)();
         // The worker's clock has no part in any decision; let it show in the records.
         self.batches += 1;
         self.world.bench.clock.set(UtcMicros::from_micros(T0 + self.batches * MINUTE));
         let deliveries: Vec<_> = batch.iter().map(|of| self.deliveries[*of].clone()).collect();
         let records = self.world.work(&deliveries).await;
         for (index, record) in batch.drain(..).zip(records) {
-            let answer = self.answer(&record);
-            let first = &mut self.records[index];
-            answers.push(Some(match first {
-                None => {
-                    *first = Some(record);
-                    answer
+            let mut answer = self.answer(&record);
+            if let Some(first) = &self.records[index] {
+                // Of these nothing is on record.
+                let derived = answer.outcome == "deduplicated" || answer.outcome == "no_wake";
+                answer = answer.again();
+                if self.answer(first).again() != answer || (!derived && *first != record) {
+                    return Err(format!("event {index}, first {first}\n  then {record}"));
                 }
-                Some(first) => {
-                    if answer.outcome != "deduplicated" && answer.outcome != "no_wake" {
-                        assert_eq!(*first, record, "event {index}, delivered again");
-                    }
-                    answer.again()
-                }
-            }));
+            } else {
+                self.records[index] = Some(record);
+            }
+            answers.push(Some(answer));
         }
+        Ok(())
+    }
+
+    /// Every counter of outcomes, as rendered.
+    fn counters(&self) -> Vec<String> {
+        let rendered = self.world.bench.metrics.render();
+        let of_outcomes = |line: &&str| {
+            ["wakes", "refusals", "rejected", "assignment_allowance", "dedup", "keyless"]
+                .iter()
+                .any(|family| line.starts_with(&format!("wakegate_{family}_total")))
+        };
+        rendered.lines().filter(of_outcomes).map(str::to_owned).collect()
     }
 
     fn answer(&self, record: &Value) -> Answer {

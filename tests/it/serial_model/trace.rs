@@ -74,6 +74,10 @@ pub enum Control {
         id: String,
         scope: Scope,
     },
+    /// The allowance's count cannot be read, or can again.
+    Count {
+        readable: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,10 @@ pub enum Plan {
         status: &'static str,
         events: usize,
     },
+    /// The allowance's count cannot be read for so many events.
+    Uncounted {
+        events: usize,
+    },
     /// A pause is in force for so many events.
     Paused {
         scope: Scope,
@@ -190,6 +198,10 @@ impl Trace {
                     let begin = Control::Agent { organization, agent, status };
                     trace.steps.push(Step::Control(begin));
                 }
+                Plan::Uncounted { events } => {
+                    ends.push((events, Control::Count { readable: true }));
+                    trace.steps.push(Step::Control(Control::Count { readable: false }));
+                }
                 Plan::Paused { scope, events } => {
                     // At most one pause of a scope is in force at a time.
                     let id = format!("pause-{}", trace.steps.len());
@@ -222,11 +234,6 @@ impl Trace {
     pub fn kept(mut self) -> Self {
         self.steps.retain(|step| !matches!(step, Step::Control(Control::DeleteSucceeded)));
         self
-    }
-
-    /// Whether the stream's clock steps back by a minute or more, so that rows lie in the future.
-    pub fn clock_is_set_back(&self) -> bool {
-        self.events.windows(2).any(|two| two[0].stored_at - two[1].stored_at >= 60 * SECOND)
     }
 }
 
