@@ -217,8 +217,8 @@ fn check<T: Debug>(
     let config = Config::default();
     let cases = (config.cases * cases).div_ceil(256);
     let config = Config { cases, failure_persistence: None, max_shrink_time: 15_000, ..config };
-    let outcome = TestRunner::new(config)
-        .run(strategy, |value| property(value).map_err(TestCaseError::fail));
+    let outcome =
+        TestRunner::new(config).run(strategy, |value| property(value).map_err(TestCaseError::fail));
     match outcome {
         Ok(()) => {}
         Err(TestError::Fail(why, value)) => panic!("{why}\n{value:?}"),

@@ -51,9 +51,8 @@ async fn agrees_in_spite_of(trace: &Trace, cuts: &Cuts, faults: &[Fault]) -> Res
     let store = MemoryStore::new();
     let mut play = Play::new(store.clone(), &store, trace).await;
     let mut next = faults.iter().cycle();
-    let counts_fail = trace.steps.iter().any(|step| {
-        matches!(step, Step::Control(Control::Count { .. }))
-    });
+    let counts_fail =
+        trace.steps.iter().any(|step| matches!(step, Step::Control(Control::Count { .. })));
     let failing = store.clone();
     play.disturb = Box::new(move || match *next.next().expect("an endless cycle") {
         Fault::Nothing => {}

@@ -22,11 +22,8 @@ enum Mood {
 
 /// Traces of up to so many plans.
 pub fn traces(plans_max: usize) -> impl Strategy<Value = Trace> {
-    prop_oneof![
-        vec(plan(Mood::Busy), 1..=plans_max),
-        vec(plan(Mood::Mixed), 1..=plans_max),
-    ]
-    .prop_map(Trace::lay)
+    prop_oneof![vec(plan(Mood::Busy), 1..=plans_max), vec(plan(Mood::Mixed), 1..=plans_max),]
+        .prop_map(Trace::lay)
 }
 
 /// The same, and at times the allowance's count cannot be read.

@@ -72,14 +72,11 @@ impl Hands for MemoryStore {
     async fn apply(&self, control: &Control) {
         let scoped = |scope: &Scope| match scope {
             Scope::Platform => None,
-            Scope::Organization(organization) => {
-                Some(OrganizationId::parse(organization).unwrap())
-            }
+            Scope::Organization(organization) => Some(OrganizationId::parse(organization).unwrap()),
         };
         match control {
             Control::ClaimNewest => {
-                let queued =
-                    self.runs().into_iter().filter(|run| run.status == RunStatus::Queued);
+                let queued = self.runs().into_iter().filter(|run| run.status == RunStatus::Queued);
                 if let Some(run) = queued.max_by_key(|run| (run.requested_at, run.id)) {
                     assert!(self.set_status(run.id, RunStatus::Claimed));
                 }
@@ -93,10 +90,8 @@ impl Hands for MemoryStore {
             }
             Control::DeleteSucceeded => panic!("this store deletes nothing"),
             Control::Agent { organization, agent, status } => {
-                let agent = (
-                    OrganizationId::parse(organization).unwrap(),
-                    AgentId::parse(agent).unwrap(),
-                );
+                let agent =
+                    (OrganizationId::parse(organization).unwrap(), AgentId::parse(agent).unwrap());
                 self.set_agent(agent, agent_status(status));
             }
             Control::Pause { id, scope } => MemoryStore::pause(self, scoped(scope), id),

@@ -176,7 +176,9 @@ impl Model {
                     model.given[*index] = Some(answer.clone());
                     answers.push(Some(answer));
                 }
-                Step::Redeliver(index) => answers.push(model.redelivered(*index)),
+                Step::Redeliver(index) => {
+                    answers.push(model.redelivered(*index, &trace.events[*index]));
+                }
                 Step::Control(control) => model.control(control),
             }
         }
@@ -184,10 +186,21 @@ impl Model {
     }
 
     /// Gate 0. Retention never reaches into what may be redelivered, so a wake whose run is gone
-    /// has no right answer.
-    fn redelivered(&self, index: usize) -> Option<Answer> {
-        let gone = self.deleted.contains(&index);
-        self.given[index].clone().filter(|_| !gone).map(Answer::again)
+    /// has no right answer. A duplicate left no row: what is known of it is its key's own run.
+    fn redelivered(&self, index: usize, event: &Event) -> Option<Answer> {
+        if self.deleted.contains(&index) {
+            return None;
+        }
+        let mut answer = self.given[index].clone()?.again();
+        if answer.outcome == "deduplicated" {
+            let key = event.key().expect("a duplicate has a key");
+            answer.run = self
+                .sightings
+                .iter()
+                .find(|seen| seen.organization == event.organization && seen.key == key)
+                .map(|seen| seen.run);
+        }
+        Some(answer)
     }
 
     fn event(&mut self, index: usize, event: &Event) -> Answer {
@@ -217,18 +230,17 @@ impl Model {
                     organization: event.organization.to_owned(),
                     agent: agent.to_owned(),
                     reason: "task_assigned".to_owned(),
-                    key: generation
-                        .map(|generation| format!("task_assigned:{task}:{agent}:{generation}")),
+                    key: event.key(),
                     payload: Value::Object(payload),
                     at,
                 }
             }
-            Body::Request { reason, agent, key, payload, .. } => Wake {
+            Body::Request { reason, agent, payload, .. } => Wake {
                 index,
                 organization: event.organization.to_owned(),
                 agent: (*agent).to_owned(),
                 reason: (*reason).to_owned(),
-                key: key.map(str::to_owned).filter(|key| !key.is_empty()),
+                key: event.key(),
                 payload: payload.clone(),
                 at,
             },
@@ -378,9 +390,8 @@ impl Model {
                 && run.at > wake.at - 5 * SECOND
                 && run.at <= wake.at
                 && !run.key.as_ref().is_some_and(|key| key.starts_with("task_comment:"));
-            let newer = best.is_none_or(|best| {
-                (run.at, run.id) > (self.runs[best].at, self.runs[best].id)
-            });
+            let newer =
+                best.is_none_or(|best| (run.at, run.id) > (self.runs[best].at, self.runs[best].id));
             if takes_in && newer {
                 best = Some(place);
             }

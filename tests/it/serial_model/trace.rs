@@ -87,6 +87,16 @@ pub enum Scope {
 }
 
 impl Event {
+    /// The key of its occurrence.
+    pub fn key(&self) -> Option<String> {
+        match &self.body {
+            Body::Mutation { task, assignee, generation, .. } => {
+                Some(format!("task_assigned:{task}:{}:{}", (*assignee)?, (*generation)?))
+            }
+            Body::Request { key, .. } => (*key).filter(|key| !key.is_empty()).map(str::to_owned),
+        }
+    }
+
     /// The event as a publisher sends it.
     pub fn published(&self) -> Published {
         let (mut body, task) = match &self.body {
@@ -205,9 +215,9 @@ impl Trace {
                 Plan::Paused { scope, events } => {
                     // At most one pause of a scope is in force at a time.
                     let id = format!("pause-{}", trace.steps.len());
-                    let in_force = ends.iter().any(|(_, end)| {
-                        matches!(end, Control::Resume { scope: of, .. } if *of == scope)
-                    });
+                    let in_force = ends.iter().any(
+                        |(_, end)| matches!(end, Control::Resume { scope: of, .. } if *of == scope),
+                    );
                     if !in_force {
                         ends.push((events, Control::Resume { id: id.clone(), scope }));
                         trace.steps.push(Step::Control(Control::Pause { id, scope }));

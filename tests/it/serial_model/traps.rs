@@ -21,12 +21,8 @@ fn publish(after: i64, organization: &'static str, body: Body) -> Plan {
 
 /// An agent, or a person, assigns `t1` to an agent.
 fn assigned(after: i64, acting: &'static str, generation: Option<i64>) -> Plan {
-    let body = Body::Mutation {
-        task: "t1",
-        acting: Some(acting),
-        assignee: Some("builder"),
-        generation,
-    };
+    let body =
+        Body::Mutation { task: "t1", acting: Some(acting), assignee: Some("builder"), generation };
     publish(after, "acme", body)
 }
 
@@ -123,12 +119,7 @@ fn of_order() -> Vec<Trap> {
             assigned(0, "boss", Some(1)),
             Plan::Paused { scope: Scope::Organization("acme"), events: 3 },
             Plan::Paused { scope: Scope::Platform, events: 2 },
-            Plan::Blocked {
-                organization: "acme",
-                agent: "builder",
-                status: "stopped",
-                events: 1,
-            },
+            Plan::Blocked { organization: "acme", agent: "builder", status: "stopped", events: 1 },
             assigned(0, "boss", Some(1)),
             assigned(0, "boss", Some(1)),
             assigned(0, "boss", Some(1)),
@@ -251,9 +242,11 @@ fn of_identity() -> Vec<Trap> {
             requested(0, None, json!({ "task_id": 42 })),
             requested(0, None, by_agent("42")),
         ],
-        ["queued/task_unattributed", "coalesced", "coalesced"]
-            .into_iter()
-            .chain(["queued/task_unattributed", "queued", "queued"]),
+        ["queued/task_unattributed", "coalesced", "coalesced"].into_iter().chain([
+            "queued/task_unattributed",
+            "queued",
+            "queued",
+        ]),
     );
 
     let organizations = trap(
