@@ -97,7 +97,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
     }
     let loaded: Loaded = Config::from_environment(cli.config.as_deref())?;
     match cli.command {
-        Command::Run(args) => run::execute(loaded.config, args),
+        Command::Run(args) => run::execute(&loaded.config, args),
         Command::Migrate(args) => migrate::execute(&loaded.config, args),
         Command::Streams { command } => streams::execute(&loaded.config, command),
         Command::Publish(args) => publish::execute(&loaded.config, args),

@@ -211,17 +211,15 @@ impl<S: Database> Worker<S> {
     /// Lets every lane finish its batch, within the deadline; what is left is delivered again.
     async fn end(&self, lanes: &mut JoinSet<Result<(), BrokerError>>) -> Result<(), WorkerError> {
         let deadline = Instant::now() + self.shutdown_deadline;
-        match tokio::time::timeout_at(deadline, self.join(lanes)).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                tracing::warn!(
-                    lanes = lanes.len(),
-                    "the deadline of the shutdown is over: what is in work is delivered again"
-                );
-                lanes.abort_all();
-                self.join(lanes).await
-            }
+        if let Ok(ended) = tokio::time::timeout_at(deadline, self.join(lanes)).await {
+            return ended;
         }
+        tracing::warn!(
+            lanes = lanes.len(),
+            "the deadline of the shutdown is over: what is in work is delivered again"
+        );
+        lanes.abort_all();
+        self.join(lanes).await
     }
 
     /// Keeps readiness true to the servers. Never returns.

@@ -62,10 +62,10 @@ pub struct Surroundings {
 }
 
 /// Runs the worker until it has ended.
-pub(super) fn execute(config: Config, args: RunArgs) -> Result<Exit, Failure> {
+pub(super) fn execute(config: &Config, args: RunArgs) -> Result<Exit, Failure> {
     telemetry::init(&config.log)
         .map_err(|error: TelemetryError| Failure::of("cannot log", &error))?;
-    block_on(&mut Builder::new_multi_thread(), surround(&config, args))
+    block_on(&mut Builder::new_multi_thread(), surround(config, args))
 }
 
 async fn surround(config: &Config, args: RunArgs) -> Result<Exit, Failure> {

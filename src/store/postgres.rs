@@ -1,7 +1,7 @@
 //! PostgreSQL 15 and newer.
 //!
 //! Reads and records use separate pools, so that neither waits behind the other. Every look-up is
-//! driven by an array and an index: see [`session`] for why its plan cannot turn into a scan.
+//! driven by an array and an index: see `postgres/session.rs` for why its plan cannot turn into a scan.
 
 mod columns;
 mod reads;

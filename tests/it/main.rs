@@ -1,6 +1,8 @@
 //! One test binary over real servers: linking takes longer than most of the tests.
 #![expect(
     unreachable_pub,
+    clippy::format_push_string,
+    clippy::needless_pass_by_value,
     clippy::unwrap_used,
     reason = "a test crate has no outside, and a test that cannot go on says where"
 )]

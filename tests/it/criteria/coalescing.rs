@@ -44,7 +44,7 @@ async fn ac_001_05_tp_06_merged_and_deduplicated_wakes_do_not_consume<S: Store>(
     let outcomes = case.world.outcomes(&wakes).await;
     assert_eq!(outcomes[..4], ["queued"; 4]);
     assert_eq!(outcomes[4], "refused:allowance_exhausted");
-    assert_eq!(case.world.allowance_counters(), [1.0, 0.0, 0.0]);
+    assert_eq!(case.world.allowance_counters(), [1, 0, 0]);
 }
 
 /// Seed 001, "Accepted consequence": a merge relabels the run, and the count follows the label.

@@ -25,8 +25,8 @@ async fn ac_002_02_tp_13_a_failing_count_read_admits_counts_and_logs<S: Store>(m
     assert_eq!(record.get("observed_count"), None, "the failed read produced none");
     assert_eq!(record["allowance"], 5);
     assert_eq!(record["task_id"], "t1");
-    assert_eq!(case.world.allowance_counters(), [1.0, 1.0, 0.0]);
-    assert!(case.world.metric("wakegate_gate_errors_total{gate=\"allowance\"}") > 0.5);
+    assert_eq!(case.world.allowance_counters(), [1, 1, 0]);
+    assert!(case.world.metric("wakegate_gate_errors_total{gate=\"allowance\"}") > 0);
     let run = case.outside.run_of(&record).await;
     assert_eq!(run.degraded_reason.as_deref(), Some("count_read_failed"));
 
@@ -62,7 +62,7 @@ async fn ac_002_02_a_read_that_recovers_at_once_is_not_degraded<S: Store>(mut ca
     let event = wakegate::wake::decode::decode(&delivery.message);
     let wakegate::wake::decode::Content::Wake(wake) = &event.content else { panic!("a wake") };
     let flaky = crate::harness::flaky::FailsOnce::new(case.world.bench.store.clone());
-    let loaded = load(&flaky, case.world.cursor, &[wake]).await;
+    let loaded = load(&flaky, case.world.cursor, &[wake], false).await;
     assert!(loaded.failed.is_empty(), "{:?}", loaded.failed);
     let counted = loaded.facts.counted.expect("read at the second attempt");
     assert_eq!(counted.by_task.values().map(std::collections::BTreeSet::len).sum::<usize>(), 5);
@@ -95,5 +95,5 @@ async fn ac_002_03_tp_13_an_unattributable_task_admits_counts_and_logs<S: Store>
         assert_eq!(line.get("task_id"), None, "it is what could not be determined");
         assert_eq!(line.get("observed_count"), None);
     }
-    assert_eq!(case.world.allowance_counters(), [1.0, 0.0, 2.0]);
+    assert_eq!(case.world.allowance_counters(), [1, 0, 2]);
 }

@@ -43,7 +43,7 @@ async fn ac_001_05_exhausted_and_then_a_duplicate_key_is_deduplicated<S: Store>(
     exhaust(&mut case.world).await;
     let again = mutation(T0 + 2 * MINUTE, "t1", "boss", "builder", json!(3));
     assert_eq!(brief(&case.world.send(again).await), "deduplicated:windowed");
-    assert_eq!(case.world.allowance_counters(), [1.0, 0.0, 0.0], "only exhausting it moved one");
+    assert_eq!(case.world.allowance_counters(), [1, 0, 0], "only exhausting it moved one");
 }
 
 async fn ac_001_05_exhausted_and_then_a_coalescible_wake_is_coalesced<S: Store>(mut case: Case<S>) {
@@ -53,7 +53,7 @@ async fn ac_001_05_exhausted_and_then_a_coalescible_wake_is_coalesced<S: Store>(
     let burst = mutation(T0 + 62 * SECOND, "t1", "boss", "builder", json!(7));
     let record = case.world.send(burst).await;
     assert_eq!(brief(&record), "coalesced");
-    assert_eq!(case.world.allowance_counters(), [1.0, 0.0, 0.0]);
+    assert_eq!(case.world.allowance_counters(), [1, 0, 0]);
 }
 
 async fn ac_001_05_exhausted_with_an_aged_key_is_refused<S: Store>(mut case: Case<S>) {

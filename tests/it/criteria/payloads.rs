@@ -22,14 +22,14 @@ async fn ac_002_03_tp_14_neither_actor_nor_task_moves_no_counter<S: Store>(mut c
         let record = case.world.send(requested(at, "builder", payload, None)).await;
         assert_eq!(brief(&record), "queued");
     }
-    assert_eq!(case.world.allowance_counters(), [0.0; 3]);
+    assert_eq!(case.world.allowance_counters(), [0; 3]);
 }
 
 async fn ac_002_03_tp_18_task_shapes_and_an_unparseable_payload_are_told_apart<S: Store>(
     mut case: Case<S>,
 ) {
     let agent = |task: Value| json!({ "actor_type": "agent", "task_id": task });
-    let mut unattributed = 0.0;
+    let mut unattributed = 0;
     for (i, (payload, expected)) in [
         (json!({ "actor_type": "agent" }), "queued/task_unattributed"),
         (agent(Value::Null), "queued/task_unattributed"),
@@ -53,8 +53,8 @@ async fn ac_002_03_tp_18_task_shapes_and_an_unparseable_payload_are_told_apart<S
         let at = T0 + i64::try_from(i).unwrap() * 10 * SECOND;
         let record = case.world.send(requested(at, "builder", payload.clone(), None)).await;
         assert_eq!(brief(&record), expected, "{payload}");
-        unattributed += f64::from(u8::from(expected.ends_with("unattributed")));
-        assert_eq!(case.world.allowance_counters(), [0.0, 0.0, unattributed], "{payload}");
+        unattributed += u64::from(expected.ends_with("unattributed"));
+        assert_eq!(case.world.allowance_counters(), [0, 0, unattributed], "{payload}");
     }
 }
 
@@ -74,7 +74,7 @@ async fn ac_001_01_nothing_a_producer_writes_puts_an_object_out_of_scope<S: Stor
         format!("{{\"n\":{long_number},{fields}}}"),
         format!("{{\"nul\":\"\\u0000\",{fields}}}"),
         format!("{{\"lone\":\"\\ud800\",\"\\udfff\":1,{fields}}}"),
-        format!("\r\n\t {{\t\"actor_type\"\n:\r\"agent\" , \"task_id\" : \"t1\" }} \n"),
+        "\r\n\t {\t\"actor_type\"\n:\r\"agent\" , \"task_id\" : \"t1\" } \n".to_owned(),
         format!("{{\"task_id\":42,\"actor_type\":\"user\",{fields}}}"),
         format!("{{{fields},\"task_id\":\"t1\"}}"),
         "{\"\\u0061ctor_type\":\"\\u0061gent\",\"task\\u005fid\":\"\\u00741\"}".to_owned(),

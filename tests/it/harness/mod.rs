@@ -16,7 +16,7 @@ pub mod world;
 use std::time::Duration;
 
 /// Longest that a test waits for an event; far above what any takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits until a condition holds, looking every few milliseconds.
 ///

@@ -184,6 +184,7 @@ impl Nats {
 
     /// The server writes its ports file when it accepts connections, JetStream included.
     async fn wait_for_port(&self, deadline: Instant) -> Start {
+        let mut looks = tokio::time::interval(POLL_EVERY);
         loop {
             if let Some(port) = self.ports_files().first().and_then(|path| read_port(path)) {
                 return Start::Up(port);
@@ -194,7 +195,7 @@ impl Nats {
             }
             let failed = log.contains("[FTL]") || log.starts_with("nats-server:");
             assert!(!failed && Instant::now() < deadline, "nats-server: no start; {}", self.log());
-            tokio::time::sleep(POLL_EVERY).await;
+            looks.tick().await;
         }
     }
 

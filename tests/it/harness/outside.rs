@@ -145,15 +145,6 @@ impl Outside {
         found.unwrap_or_else(|| panic!("no run {id}"))
     }
 
-    /// A runner takes the run of an outcome record, as the contract says runners do.
-    pub async fn claim(&self, record: &Value) {
-        let id = record["run_id"].as_str().expect("the record names a run");
-        self.execute(&format!(
-            "UPDATE runs SET status = 'claimed' WHERE id = '{id}' AND status = 'queued'"
-        ))
-        .await;
-    }
-
     /// A runner takes every queued run.
     pub async fn claim_all(&self) {
         self.execute("UPDATE runs SET status = 'claimed' WHERE status = 'queued'").await;

@@ -184,7 +184,7 @@ fn answers(cluster: &Cluster) -> bool {
             return false;
         }
         assert!(Instant::now() < end, "PostgreSQL does not answer; its log:\n{log}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 

@@ -95,7 +95,7 @@ impl Published {
 
     /// The same event from another producer.
     #[must_use]
-    pub fn from_producer(mut self, producer: &str) -> Self {
+    pub fn by_producer(mut self, producer: &str) -> Self {
         producer.clone_into(&mut self.producer);
         self
     }
@@ -298,12 +298,12 @@ impl<S: Store> World<S> {
     }
 
     /// The value of one metric line, such as `wakegate_refusals_total{reason="agent_paused"}`.
-    pub fn metric(&self, series_name: &str) -> f64 {
+    pub fn metric(&self, series_name: &str) -> u64 {
         series(&self.bench.metrics, series_name)
     }
 
     /// Every counter of the allowance, by reason.
-    pub fn allowance_counters(&self) -> [f64; 3] {
+    pub fn allowance_counters(&self) -> [u64; 3] {
         ["allowance_exhausted", "count_read_failed", "task_unattributed"].map(|reason| {
             self.metric(&format!("wakegate_assignment_allowance_total{{reason=\"{reason}\"}}"))
         })
@@ -322,11 +322,11 @@ pub fn brief(record: &Value) -> String {
 }
 
 /// The value of one series of a registry.
-pub fn series(metrics: &Metrics, name: &str) -> f64 {
+pub fn series(metrics: &Metrics, name: &str) -> u64 {
     let text = metrics.render();
     let line = text
         .lines()
         .find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')))
         .unwrap_or_else(|| panic!("no series {name} in\n{text}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
+    line.rsplit(' ').next().unwrap().parse().expect("a counter")
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use wakegate::wake::decode::{Content, Message, decode};
+use wakegate::wake::json::{JsonFault, members};
 use wakegate::wake::token::token;
 
 use super::{MUTATED, REQUESTED, body_with};
@@ -93,4 +94,24 @@ proptest! {
             assert_harmless(&message(organization, task, body.clone()))?;
         }
     }
+}
+
+/// Skipping what is nested does not recurse, so no publisher can end the process with a deep body.
+#[test]
+fn nesting_of_100_000_levels_is_scanned_on_a_small_stack() {
+    const LEVELS: usize = 100_000;
+    let scanned = std::thread::Builder::new().stack_size(64 * 1_024).spawn(|| {
+        for (open, inner, close) in
+            [("[", "", "]"), (r#"{"":"#, "1", "}"), (r#"[{"k":"#, "[]", "}]")]
+        {
+            let deep = format!("{}{inner}{}", open.repeat(LEVELS), close.repeat(LEVELS));
+            let text = format!(r#"{{"x":{deep},"a":{deep},"task_id":"t"}}"#);
+            let names = ["a", "task_id"];
+            let found = members(&text, &names).expect("any depth is JSON");
+            assert_eq!(found, [Some(deep.as_str()), Some(r#""t""#)]);
+            let half = members(&text[..text.len() / 2], &names);
+            assert_eq!(half, Err(JsonFault::Truncated));
+        }
+    });
+    scanned.expect("a thread").join().expect("no stack overflow");
 }

@@ -104,6 +104,7 @@ async fn a_read_that_nobody_waits_for_ends_at_the_server() {
     sqlx::query("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE").execute(&mut *locked).await.unwrap();
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'wakegate'
                    AND datname = current_database() AND wait_event_type = 'Lock'";
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
     {
         let mut read = Box::pin(count(store));
         let end = Instant::now() + PATIENCE;
@@ -111,14 +112,14 @@ async fn a_read_that_nobody_waits_for_ends_at_the_server() {
             assert!(Instant::now() < end, "the read never waited for the lock");
             tokio::select! {
                 answer = &mut read => panic!("read through a lock: {answer:?}"),
-                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                _ = looks.tick() => {}
             }
         }
     }
     let end = Instant::now() + PATIENCE;
     while subject.outside.number(waiting).await != 0 {
         assert!(Instant::now() < end, "the query went on without its client");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        looks.tick().await;
     }
     locked.rollback().await.unwrap();
     count(store).await.unwrap();
@@ -149,7 +150,7 @@ async fn a_commit_that_is_cut_leaves_nothing_or_all_and_identity_tells_which() {
         .database
         .execute(
             "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60);
+             BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep_for(interval '1 min');
              RETURN NULL; END $$;
              CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON runs DEFERRABLE INITIALLY DEFERRED
              FOR EACH ROW EXECUTE FUNCTION cut()",

@@ -1,0 +1,476 @@
+//! The serial model: what the contract's table says, one wake at a time, over plain vectors.
+//!
+//! It shares no code with the gates, not even their constants, so that a mistake would have to be
+//! made twice. It is written to be read against the contract, not to be fast.
+
+use serde_json::Value;
+
+use super::trace::{Body, Control, Event, Scope, Step, Trace};
+
+const SECOND: i64 = 1_000_000;
+
+/// What became of one delivery, as far as the contract fixes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub outcome: String,
+    /// Why it was refused, or the kind of duplicate.
+    pub reason: Option<String>,
+    pub degraded: Option<String>,
+    /// The run it made or met, by the index of the event that created it.
+    pub run: Option<usize>,
+    pub observed: Option<u64>,
+    pub retry_at: Option<i64>,
+    pub pause: Option<String>,
+    pub requested_at: i64,
+}
+
+impl Answer {
+    fn of(outcome: &str, requested_at: i64) -> Self {
+        Self {
+            outcome: outcome.to_owned(),
+            reason: None,
+            degraded: None,
+            run: None,
+            observed: None,
+            retry_at: None,
+            pause: None,
+            requested_at,
+        }
+    }
+
+    fn refused(reason: &str, requested_at: i64) -> Self {
+        Self { reason: Some(reason.to_owned()), ..Self::of("refused", requested_at) }
+    }
+
+    /// The answer to another delivery of the same wake. No row says of which kind a duplicate was,
+    /// nor when what left none was requested.
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        if self.outcome == "deduplicated" || self.outcome == "no_wake" {
+            self.reason = None;
+            self.requested_at = 0;
+        }
+        self
+    }
+}
+
+/// A row of `runs`, its id by the index of the event that created it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub run: usize,
+    pub organization: String,
+    pub agent: String,
+    pub status: String,
+    pub payload: Value,
+    pub task: Option<String>,
+    pub actor_type: Option<String>,
+    pub actor_id: Option<String>,
+    pub key: Option<String>,
+    pub coalesced_count: i64,
+    pub degraded: Option<String>,
+    pub requested_at: i64,
+}
+
+/// A trace's answers, one for each delivery (none where it must not be delivered again), and the
+/// rows it leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Played {
+    pub answers: Vec<Option<Answer>>,
+    pub rows: Vec<Row>,
+}
+
+/// What a payload's `task_id` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Task {
+    Named(String),
+    None,
+    /// Present, and no string.
+    Odd,
+}
+
+struct Wake {
+    index: usize,
+    organization: String,
+    agent: String,
+    reason: String,
+    key: Option<String>,
+    payload: Value,
+    at: i64,
+}
+
+impl Wake {
+    fn task(&self) -> Task {
+        task_of(&self.payload)
+    }
+
+    fn is_comment(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.starts_with("task_comment:"))
+    }
+}
+
+fn task_of(payload: &Value) -> Task {
+    match payload.get("task_id") {
+        None | Some(Value::Null) => Task::None,
+        Some(Value::String(task)) if task.is_empty() => Task::None,
+        Some(Value::String(task)) => Task::Named(task.clone()),
+        Some(_) => Task::Odd,
+    }
+}
+
+fn string_of(payload: &Value, field: &str) -> Option<String> {
+    payload.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+struct Run {
+    wake: usize,
+    id: u128,
+    organization: String,
+    agent: String,
+    reason: String,
+    status: &'static str,
+    payload: Value,
+    key: Option<String>,
+    coalesced_count: i64,
+    degraded: Option<String>,
+    at: i64,
+}
+
+/// An occurrence seen with a run: by its insert, or by a merge.
+struct Sighting {
+    organization: String,
+    key: String,
+    run: usize,
+    at: i64,
+}
+
+#[derive(Default)]
+pub struct Model {
+    /// Wake ids, by event.
+    ids: Vec<u128>,
+    /// Answers given, by event: gate 0.
+    given: Vec<Option<Answer>>,
+    runs: Vec<Run>,
+    /// Oldest first.
+    sightings: Vec<Sighting>,
+    /// (organization, agent, status)
+    agents: Vec<(String, String, &'static str)>,
+    /// (id, scope), those in force.
+    pauses: Vec<(String, Scope)>,
+    /// The allowance's count cannot be read.
+    uncounted: bool,
+    /// Events whose run was deleted.
+    deleted: Vec<usize>,
+    /// The last request instant of the lane.
+    last: Option<i64>,
+}
+
+impl Model {
+    /// Plays a trace whose events have these wake ids.
+    pub fn play(trace: &Trace, ids: Vec<u128>) -> Played {
+        let mut model = Self { given: vec![None; ids.len()], ids, ..Self::default() };
+        let mut answers = Vec::new();
+        for step in &trace.steps {
+            match step {
+                Step::Event(index) => {
+                    let answer = model.event(*index, &trace.events[*index]);
+                    model.given[*index] = Some(answer.clone());
+                    answers.push(Some(answer));
+                }
+                Step::Redeliver(index) => {
+                    answers.push(model.redelivered(*index, &trace.events[*index]));
+                }
+                Step::Control(control) => model.control(control),
+            }
+        }
+        Played { answers, rows: model.rows() }
+    }
+
+    /// Gate 0. Retention never reaches into what may be redelivered, so a wake whose run is gone
+    /// has no right answer. A duplicate left no row: what is known of it is its key's own run.
+    fn redelivered(&self, index: usize, event: &Event) -> Option<Answer> {
+        if self.deleted.contains(&index) {
+            return None;
+        }
+        let mut answer = self.given[index].clone()?.again();
+        if answer.outcome == "deduplicated" {
+            let key = event.key().expect("a duplicate has a key");
+            answer.run = self
+                .sightings
+                .iter()
+                .find(|seen| seen.organization == event.organization && seen.key == key)
+                .map(|seen| seen.run);
+        }
+        Some(answer)
+    }
+
+    fn event(&mut self, index: usize, event: &Event) -> Answer {
+        let at = self.instant(event.stored_at);
+        let wake = match &event.body {
+            Body::Mutation { task, acting, assignee, generation } => {
+                let Some(agent) = assignee.filter(|agent| !agent.is_empty()) else {
+                    return Answer::of("no_wake", at);
+                };
+                let mut payload = serde_json::Map::new();
+                payload.insert("reason".into(), "task_assigned".into());
+                payload.insert("task_id".into(), (*task).into());
+                if !event.organization.is_empty() {
+                    payload.insert("organization_id".into(), event.organization.into());
+                }
+                match acting.filter(|acting| !acting.is_empty()) {
+                    Some(acting) => {
+                        payload.insert("actor_type".into(), "agent".into());
+                        payload.insert("actor_id".into(), acting.into());
+                    }
+                    None => {
+                        payload.insert("actor_type".into(), "user".into());
+                    }
+                }
+                Wake {
+                    index,
+                    organization: event.organization.to_owned(),
+                    agent: agent.to_owned(),
+                    reason: "task_assigned".to_owned(),
+                    key: event.key(),
+                    payload: Value::Object(payload),
+                    at,
+                }
+            }
+            Body::Request { reason, agent, payload, .. } => Wake {
+                index,
+                organization: event.organization.to_owned(),
+                agent: (*agent).to_owned(),
+                reason: (*reason).to_owned(),
+                key: event.key(),
+                payload: payload.clone(),
+                at,
+            },
+        };
+        self.wake(&wake)
+    }
+
+    /// The stream's timestamp; a step back of less than a minute takes the lane's last instant.
+    fn instant(&mut self, stored_at: i64) -> i64 {
+        let at = match self.last {
+            Some(last) if stored_at < last && last - stored_at < 60 * SECOND => last,
+            _ => stored_at,
+        };
+        self.last = Some(at);
+        at
+    }
+
+    /// Gates 1 to 7.
+    fn wake(&mut self, wake: &Wake) -> Answer {
+        let t = wake.at;
+
+        // 1: agent status.
+        for (organization, agent, status) in &self.agents {
+            if *organization == wake.organization && *agent == wake.agent {
+                match *status {
+                    "paused" => return Answer::refused("agent_paused", t),
+                    "stopped" => return Answer::refused("agent_stopped", t),
+                    "pending_approval" => return Answer::refused("agent_pending_approval", t),
+                    _ => {}
+                }
+            }
+        }
+
+        // 2: pause, platform first.
+        for (id, scope) in &self.pauses {
+            if *scope == Scope::Platform {
+                let refused = Answer::refused("platform_paused", t);
+                return Answer { pause: Some(id.clone()), ..refused };
+            }
+        }
+        for (id, scope) in &self.pauses {
+            if matches!(scope, Scope::Organization(name) if *name == wake.organization) {
+                let refused = Answer::refused("organization_paused", t);
+                return Answer { pause: Some(id.clone()), ..refused };
+            }
+        }
+
+        // 3: the same key in (t − 24 h, t]; of several sightings, the newest.
+        let mut met: Option<(i64, u128, usize)> = None;
+        for seen in self.sightings_of(wake) {
+            if seen.at > t - 24 * 3_600 * SECOND && seen.at <= t {
+                met = met.max(Some((seen.at, self.ids[seen.run], seen.run)));
+            }
+        }
+        if let Some((_, _, run)) = met {
+            return Answer {
+                reason: Some("windowed".to_owned()),
+                run: Some(run),
+                ..Answer::of("deduplicated", t)
+            };
+        }
+
+        // 4: coalescing.
+        if let Some(place) = self.merge_target(wake) {
+            let run = &mut self.runs[place];
+            run.payload = wake.payload.clone();
+            run.coalesced_count += 1;
+            let run = run.wake;
+            self.saw(wake, run);
+            return Answer { run: Some(run), ..Answer::of("coalesced", t) };
+        }
+
+        // 5: the allowance, 5 in (t − 10 min, t], for agent-initiated assignments only.
+        let mut degraded = None;
+        if wake.reason == "task_assigned"
+            && string_of(&wake.payload, "actor_type").as_deref() == Some("agent")
+        {
+            if let Task::Named(task) = wake.task() {
+                let counted = self.counted(&wake.organization, &task, t);
+                if self.uncounted {
+                    degraded = Some("count_read_failed".to_owned());
+                } else if counted.len() >= 5 {
+                    // The fifth newest has to leave before one fits.
+                    return Answer {
+                        observed: Some(counted.len().min(100) as u64),
+                        retry_at: Some(counted[counted.len() - 5] + 600 * SECOND),
+                        ..Answer::refused("allowance_exhausted", t)
+                    };
+                }
+            } else {
+                degraded = Some("task_unattributed".to_owned());
+            }
+        }
+
+        // 7: insert; a key seen at any age keeps its first run.
+        let first = self.sightings_of(wake).next().map(|seen| seen.run);
+        if let Some(run) = first {
+            return Answer {
+                reason: Some("durable".to_owned()),
+                run: Some(run),
+                ..Answer::of("deduplicated", t)
+            };
+        }
+        self.runs.push(Run {
+            wake: wake.index,
+            id: self.ids[wake.index],
+            organization: wake.organization.clone(),
+            agent: wake.agent.clone(),
+            reason: wake.reason.clone(),
+            status: "queued",
+            payload: wake.payload.clone(),
+            key: wake.key.clone(),
+            coalesced_count: 1,
+            degraded: degraded.clone(),
+            at: t,
+        });
+        self.saw(wake, wake.index);
+        Answer { run: Some(wake.index), degraded, ..Answer::of("queued", t) }
+    }
+
+    fn sightings_of<'a>(&'a self, wake: &'a Wake) -> impl Iterator<Item = &'a Sighting> {
+        self.sightings.iter().filter(|seen| {
+            seen.organization == wake.organization && Some(&seen.key) == wake.key.as_ref()
+        })
+    }
+
+    fn saw(&mut self, wake: &Wake, run: usize) {
+        if let Some(key) = wake.key.clone() {
+            let organization = wake.organization.clone();
+            self.sightings.push(Sighting { organization, key, run, at: wake.at });
+        }
+    }
+
+    /// The newest queued run of the same agent, reason and task bucket in (t − 5 s, t], of equal
+    /// instants the one with the greatest id.
+    fn merge_target(&self, wake: &Wake) -> Option<usize> {
+        if wake.is_comment() || wake.task() == Task::Odd {
+            return None;
+        }
+        let mut best: Option<usize> = None;
+        for (place, run) in self.runs.iter().enumerate() {
+            let takes_in = run.status == "queued"
+                && run.organization == wake.organization
+                && run.agent == wake.agent
+                && run.reason == wake.reason
+                && task_of(&run.payload) == wake.task()
+                && run.at > wake.at - 5 * SECOND
+                && run.at <= wake.at
+                && !run.key.as_ref().is_some_and(|key| key.starts_with("task_comment:"));
+            let newer =
+                best.is_none_or(|best| (run.at, run.id) > (self.runs[best].at, self.runs[best].id));
+            if takes_in && newer {
+                best = Some(place);
+            }
+        }
+        best
+    }
+
+    /// Request instants of the runs that count for a task in (t − 10 min, t], oldest first,
+    /// whatever became of them.
+    fn counted(&self, organization: &str, task: &str, t: i64) -> Vec<i64> {
+        let mut instants = Vec::new();
+        for run in &self.runs {
+            if run.organization == organization
+                && run.reason == "task_assigned"
+                && task_of(&run.payload) == Task::Named(task.to_owned())
+                && string_of(&run.payload, "actor_type").as_deref() == Some("agent")
+                && run.at > t - 600 * SECOND
+                && run.at <= t
+            {
+                instants.push(run.at);
+            }
+        }
+        instants.sort_unstable();
+        instants
+    }
+
+    fn control(&mut self, control: &Control) {
+        match control {
+            Control::ClaimNewest => {
+                let queued = self.runs.iter_mut().filter(|run| run.status == "queued");
+                if let Some(run) = queued.max_by_key(|run| (run.at, run.id)) {
+                    run.status = "claimed";
+                }
+            }
+            Control::MoveAll { from, to } => {
+                for run in &mut self.runs {
+                    if run.status == *from {
+                        run.status = to;
+                    }
+                }
+            }
+            Control::DeleteSucceeded => {
+                let gone = self.runs.iter().filter(|run| run.status == "succeeded");
+                self.deleted.extend(gone.map(|run| run.wake));
+                self.runs.retain(|run| run.status != "succeeded");
+            }
+            Control::Agent { organization, agent, status } => {
+                self.agents.retain(|row| row.0 != *organization || row.1 != *agent);
+                self.agents.push(((*organization).to_owned(), (*agent).to_owned(), status));
+            }
+            Control::Pause { id, scope } => self.pauses.push((id.clone(), *scope)),
+            Control::Count { readable } => self.uncounted = !readable,
+            Control::Resume { id, .. } => self.pauses.retain(|pause| pause.0 != *id),
+        }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = self
+            .runs
+            .iter()
+            .map(|run| Row {
+                run: run.wake,
+                organization: run.organization.clone(),
+                agent: run.agent.clone(),
+                status: run.status.to_owned(),
+                payload: run.payload.clone(),
+                task: match task_of(&run.payload) {
+                    Task::Named(task) => Some(task),
+                    Task::None | Task::Odd => None,
+                },
+                actor_type: string_of(&run.payload, "actor_type"),
+                actor_id: string_of(&run.payload, "actor_id"),
+                key: run.key.clone(),
+                coalesced_count: run.coalesced_count,
+                degraded: run.degraded.clone(),
+                requested_at: run.at,
+            })
+            .collect();
+        rows.sort_by_key(|row| row.run);
+        rows
+    }
+}
