@@ -22,6 +22,9 @@ const BARRIER_ASK_MIN: Duration = Duration::from_millis(5);
 /// Longest wait before the barrier asks again.
 const BARRIER_ASK_MAX: Duration = Duration::from_millis(500);
 
+/// Tries to take back an attempt at a wake alone; each has the store's own deadline.
+const TAKE_BACK_TRIES: u32 = 3;
+
 /// Patrols without a delivery, while messages are pending, after which the pull is built anew.
 const QUIET_PATROLS_MAX: u32 = 2;
 
@@ -88,6 +91,16 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
 
     /// Runs the term to its end.
     pub async fn run(mut self) -> TermEnd {
+        // What is still in work then is dropped with it, and with that its connection is free.
+        let end = self.until_it_ends().await;
+        self.take_back_attempt().await;
+        if matches!(end, TermEnd::Shutdown) {
+            self.hand_back().await;
+        }
+        end
+    }
+
+    async fn until_it_ends(&mut self) -> TermEnd {
         let mut feed = match self.bench.consumer.open().await {
             Ok(feed) => Some(feed),
             Err(error) => return TermEnd::Broker(error),
@@ -110,8 +123,10 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                         working = Some(Box::pin(bench.work(cursor, batch)));
                     }
                 }
-                if working.is_none() && self.ending.is_some() {
-                    return self.finish().await;
+                if working.is_none()
+                    && let Some(end) = self.ending.take()
+                {
+                    return end;
                 }
             }
             let asks = self.barrier.is_raised() && working.is_none() && asking.is_none();
@@ -163,14 +178,14 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     let held = holding.borrow_and_update().clone();
                     self.report(held.as_ref());
                     if held.is_some() && self.stopping {
-                        return self.finish().await;
+                        return self.ending.take().unwrap_or(TermEnd::Shutdown);
                     }
                 }
                 () = self.shutdown.requested(), if !self.stopping => {
                     self.stopping = true;
                     self.end(TermEnd::Shutdown, &mut feed);
                     if bench.holding.borrow().is_some() {
-                        return self.finish().await;
+                        return self.ending.take().unwrap_or(TermEnd::Shutdown);
                     }
                 }
             }
@@ -187,18 +202,34 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         self.ending.get_or_insert(end);
     }
 
-    async fn finish(&mut self) -> TermEnd {
-        let end = self.ending.take().unwrap_or(TermEnd::Shutdown);
-        if matches!(end, TermEnd::Shutdown) {
-            let _ = self.bench.consumer.flush().await;
-            // Somebody else's pin is left alone.
-            if self.owned
-                && let Err(error) = self.bench.consumer.unpin().await
-            {
-                tracing::debug!(%error, "the lane was not unpinned; its pin will time out");
+    /// An attempt at a wake alone that was given up, not ended by a crash, does not count.
+    async fn take_back_attempt(&mut self) {
+        let [one] = self.in_work.as_slice() else { return };
+        if one.deliveries < ISOLATED_DELIVERIES_MIN {
+            return;
+        }
+        let wake = one.wake_id();
+        // The statement that was given up may hold its locks until its deadline ends it.
+        for tries_left in (0..TAKE_BACK_TRIES).rev() {
+            match self.bench.store.end_isolated(wake).await {
+                Ok(()) => return,
+                Err(error) if tries_left == 0 => {
+                    tracing::warn!(%wake, %error, "an isolated attempt could not be taken back");
+                }
+                Err(_) => {}
             }
         }
-        end
+    }
+
+    /// Sends what is acknowledged and not sent, and lets another worker have the lane at once.
+    async fn hand_back(&mut self) {
+        let _ = self.bench.consumer.flush().await;
+        // Somebody else's pin is left alone.
+        if self.owned
+            && let Err(error) = self.bench.consumer.unpin().await
+        {
+            tracing::debug!(%error, "the lane was not unpinned; its pin will time out");
+        }
     }
 
     fn take_in(&mut self, delivery: Delivery) {

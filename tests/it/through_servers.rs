@@ -4,7 +4,12 @@
 mod stage;
 mod story;
 
+mod stall;
+
+mod crashes;
+mod handover;
 mod outcomes;
+mod stopping;
 
 /// Makes of each `async fn name(dialect: Dialect)` a test on either database.
 macro_rules! on_both_databases {

@@ -90,10 +90,18 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
         },
         Err(error) => Err(refused(&error)),
     };
-    // The ping carries the rollback of a refused transaction, so that the file's lock is free when
-    // the caller reads again; a connection that does not answer it is closed.
-    if written.is_ok() || lease.ping().await.is_ok() {
-        lease.give_back();
+    match &written {
+        // SQLite itself has ended the transaction where the statement was interrupted, the disk is
+        // full or a read failed, and the client, which counts on its own, would never begin another
+        // one on this connection.
+        Err(RecordError::Store(StoreError::Unavailable { .. })) => drop(lease),
+        // The ping carries the rollback of a refused transaction, so that the file's lock is free
+        // when the caller reads again; a connection that does not answer it is closed.
+        _ => {
+            if written.is_ok() || lease.ping().await.is_ok() {
+                lease.give_back();
+            }
+        }
     }
     written
 }

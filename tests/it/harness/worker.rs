@@ -100,8 +100,7 @@ impl Worker {
 
     /// Sends a signal by its name: `TERM`, `KILL`, `STOP`, `CONT`.
     pub(crate) fn signal(&self, name: &str) {
-        let status =
-            Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "kill -s {name}");
     }
 
@@ -135,7 +134,8 @@ impl Worker {
 
     /// Waits for a line of the log that contains `text`.
     pub(crate) async fn until_logged(&self, text: &str) {
-        until_or(|| self.log().contains(text), || self.told(&format!("never logged: {text}"))).await;
+        until_or(|| self.log().contains(text), || self.told(&format!("never logged: {text}")))
+            .await;
     }
 
     /// `what`, with the end of the log.
