@@ -42,6 +42,18 @@ pub struct LaneCursor {
     pub decided_sequence: u64,
     /// The latest request instant decided; instants of a lane do not run backwards.
     pub decided_instant: UtcMicros,
+    /// Rows may be there for wakes up to this sequence although the lane has not decided that far:
+    /// a stream that is restored is created anew and issues its sequences again.
+    pub known_sequence: u64,
+}
+
+impl LaneCursor {
+    /// Whether a wake can have been decided before. The cursor moves in the transaction that writes
+    /// the rows, so beyond it and beyond what is known of an earlier stream there are none.
+    #[must_use]
+    pub const fn may_have_decided(&self, sequence: u64) -> bool {
+        sequence <= self.decided_sequence || sequence <= self.known_sequence
+    }
 }
 
 /// A window of one wake for the allowance's read.

@@ -114,6 +114,8 @@ CREATE TABLE lanes (
     stream_created_at timestamptz NOT NULL,
     decided_sequence bigint NOT NULL DEFAULT 0 CHECK (decided_sequence >= 0),
     decided_instant timestamptz NOT NULL DEFAULT 'epoch',
+    -- Rows may be there up to here from a stream that has been created anew since.
+    known_sequence bigint NOT NULL DEFAULT 0 CHECK (known_sequence >= 0),
     PRIMARY KEY (stream, lane)
 );
 

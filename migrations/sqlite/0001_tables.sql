@@ -37,8 +37,8 @@ CREATE TABLE runs (
     producer TEXT NOT NULL DEFAULT 'other'
         CHECK (length(CAST(producer AS BLOB)) <= 256),
     traceparent TEXT,
-    requested_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)),
-    decided_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)),
+    requested_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
+    decided_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
     claimed_at INTEGER,
     finished_at INTEGER,
     CHECK (task_unusable = 0 OR task_id IS NULL)
@@ -81,8 +81,8 @@ CREATE TABLE merged_wakes (
         CHECK (length(CAST(actor_type AS BLOB)) BETWEEN 1 AND 256),
     actor_id TEXT
         CHECK (length(CAST(actor_id AS BLOB)) BETWEEN 1 AND 256),
-    requested_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)),
-    decided_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER))
+    requested_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
+    decided_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
 ) STRICT;
 
 CREATE INDEX merged_wakes_by_key ON merged_wakes (organization_id, idempotency_key)
@@ -100,7 +100,7 @@ CREATE TABLE refused_wakes (
                           'platform_paused', 'organization_paused', 'allowance_exhausted',
                           'capacity_exhausted')),
     record TEXT NOT NULL,
-    requested_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER))
+    requested_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
 ) STRICT;
 
 -- Kept beyond the runs, so no foreign key.
@@ -111,7 +111,7 @@ CREATE TABLE wake_keys (
         CHECK (length(CAST(idempotency_key AS BLOB)) BETWEEN 1 AND 1571),
     run_id TEXT NOT NULL
         CHECK (length(run_id) = 36 AND run_id NOT GLOB '*[^-0-9a-f]*'),
-    requested_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)),
+    requested_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
     PRIMARY KEY (organization_id, idempotency_key)
 ) STRICT, WITHOUT ROWID;
 
@@ -121,6 +121,8 @@ CREATE TABLE lanes (
     stream_created_at INTEGER NOT NULL,
     decided_sequence INTEGER NOT NULL DEFAULT 0 CHECK (decided_sequence >= 0),
     decided_instant INTEGER NOT NULL DEFAULT 0,
+    -- Rows may be there up to here from a stream that has been created anew since.
+    known_sequence INTEGER NOT NULL DEFAULT 0 CHECK (known_sequence >= 0),
     PRIMARY KEY (stream, lane)
 ) STRICT, WITHOUT ROWID;
 
@@ -132,7 +134,7 @@ CREATE TABLE isolated_wakes (
     stream TEXT NOT NULL,
     lane INTEGER NOT NULL CHECK (lane >= 0),
     attempts INTEGER NOT NULL DEFAULT 1 CHECK (attempts >= 1),
-    started_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER))
+    started_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
 ) STRICT;
 
 CREATE TABLE agents (
@@ -142,7 +144,7 @@ CREATE TABLE agents (
         CHECK (length(CAST(agent_profile_id AS BLOB)) BETWEEN 1 AND 256),
     status TEXT NOT NULL
         CHECK (status IN ('idle', 'working', 'paused', 'stopped', 'pending_approval')),
-    updated_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)),
+    updated_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
     PRIMARY KEY (organization_id, agent_profile_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -155,7 +157,7 @@ CREATE TABLE pauses (
     mode TEXT NOT NULL DEFAULT 'drain' CHECK (mode IN ('drain', 'stop_now')),
     actor TEXT NOT NULL DEFAULT '',
     reason TEXT NOT NULL DEFAULT '',
-    created_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)),
+    created_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
     released_at INTEGER,
     released_by TEXT,
     release_reason TEXT,

@@ -24,7 +24,6 @@ pub struct Loaded {
 
 /// What the wakes of a batch can need, each once.
 struct Needs {
-    ids: Vec<WakeId>,
     agents: Vec<Scoped<AgentId>>,
     organizations: Vec<OrganizationId>,
     keys: Vec<Scoped<IdempotencyKey>>,
@@ -33,14 +32,26 @@ struct Needs {
 
 /// Reads all facts for a batch, the reads side by side.
 ///
-/// The allowance's read is made once more, alone, if it fails; only then is its gate open.
-pub async fn load<S: Store>(store: &S, cursor: LaneCursor, wakes: &[&Wake]) -> Loaded {
+/// Gate 0 is asked only for wakes that can have been decided before, or, with `doubtful`, for all:
+/// after a lost race nothing is taken for granted. The allowance's read is made once more, alone,
+/// if it fails; only then is its gate open.
+pub async fn load<S: Store>(
+    store: &S,
+    cursor: LaneCursor,
+    wakes: &[&Wake],
+    doubtful: bool,
+) -> Loaded {
+    let ids: Vec<WakeId> = wakes
+        .iter()
+        .filter(|wake| doubtful || cursor.may_have_decided(wake.sequence))
+        .map(|wake| wake.id)
+        .collect();
     let needs = Needs::of(wakes);
     let merging: Vec<&Wake> =
         wakes.iter().copied().filter(|wake| MergeBucket::of(wake).is_some()).collect();
     let runs_max = OBSERVED_COUNT_MAX + u32::try_from(wakes.len()).unwrap_or(u32::MAX / 2);
     let (identity, agents, pauses, keys, queued, counted) = tokio::join!(
-        unless_empty(&needs.ids, || store.read_identity(&needs.ids)),
+        unless_empty(&ids, || store.read_identity(&ids)),
         unless_empty(&needs.agents, || store.read_agents(&needs.agents)),
         unless_empty(&needs.organizations, || store.read_pauses(&needs.organizations)),
         unless_empty(&needs.keys, || store.read_keys(&needs.keys)),
@@ -99,7 +110,6 @@ impl Needs {
     fn of(wakes: &[&Wake]) -> Self {
         let organization = |wake: &&Wake| wake.organization_id.clone();
         Self {
-            ids: wakes.iter().map(|wake| wake.id).collect(),
             agents: distinct(
                 wakes.iter().map(|wake| (organization(wake), wake.agent_profile_id.clone())),
             ),

@@ -81,8 +81,8 @@ enum Attempt {
     RaceLost(&'static str),
     /// Nothing is durable: something in it cannot be stored.
     Data(String),
-    /// Nothing is durable: the store is away.
-    Unavailable(String),
+    /// The store is away, or took too long: this may be durable after all.
+    Unavailable { to: LaneCursor, error: String },
     /// Nothing is durable, and nothing of it is ours any more.
     LaneLost,
 }
@@ -136,20 +136,19 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         let mut works = Vec::with_capacity(batch.len());
         for mut delivery in batch {
             let stored_at = delivery.message.requested_at;
-            let instant = request_instant(last, stored_at);
-            // What was decided before has no part in the lane's clock: a redelivery among new
-            // wakes would set it back.
-            let is_new = delivery.message.sequence > cursor.decided_sequence;
-            if is_new && instant < last {
-                tracing::warn!(
-                    lane = self.lane.lane,
-                    stream_sequence = delivery.message.sequence,
-                    seconds_back = last.since(instant).as_secs(),
-                    "the broker's clock was set back"
-                );
-            }
-            delivery.message.requested_at = instant;
-            if is_new {
+            // What the cursor is past is a redelivery: it keeps its own instant, and tells nothing
+            // of the broker's clock.
+            if delivery.message.sequence > cursor.decided_sequence {
+                let instant = request_instant(last, stored_at);
+                if instant < last {
+                    tracing::warn!(
+                        lane = self.lane.lane,
+                        stream_sequence = delivery.message.sequence,
+                        seconds_back = last.since(instant).as_secs(),
+                        "the broker's clock was set back"
+                    );
+                }
+                delivery.message.requested_at = instant;
                 last = instant;
             }
             let event = decode(&delivery.message);
@@ -171,7 +170,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         let mut races_lost = 0;
         while !works.is_empty() {
             let take = width.clamp(1, works.len());
-            let wait_for = match self.attempt(cursor, &works[..take]).await {
+            let wait_for = match self.attempt(cursor, &works[..take], races_lost > 0).await {
                 Attempt::Recorded { recorded, outcomes, cursor: moved, held } => {
                     let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
                     let audited = self.audit(recorded, &outcomes).await;
@@ -184,7 +183,16 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                     held.map(|hold| hold.failure.to_string())
                 }
                 Attempt::Held(hold) => Some(hold.failure.to_string()),
-                Attempt::Unavailable(error) => Some(error),
+                Attempt::Unavailable { to, error } => {
+                    if !self.hold(HoldCause::Store, &error, &mut delays).await {
+                        return BatchEnd::StoreAway;
+                    }
+                    match self.look_again(cursor, to, &mut delays).await {
+                        Ok(stands) => cursor = stands,
+                        Err(end) => return end,
+                    }
+                    None
+                }
                 Attempt::RaceLost(what) => {
                     races_lost += 1;
                     tracing::debug!(lane = self.lane.lane, what, races_lost, "decided again");
@@ -210,10 +218,10 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// Facts, decide, record, once.
-    async fn attempt(&self, cursor: LaneCursor, works: &[Work]) -> Attempt {
+    async fn attempt(&self, cursor: LaneCursor, works: &[Work], doubtful: bool) -> Attempt {
         let started = Instant::now();
         let wakes: Vec<_> = works.iter().filter_map(Work::wake).collect();
-        let mut loaded = load(&self.store, cursor, &wakes).await;
+        let mut loaded = load(&self.store, cursor, &wakes, doubtful).await;
         self.metrics.batch_stage(Stage::Facts, started.elapsed());
         for gate in &loaded.failed {
             self.metrics.gate_error(*gate);
@@ -246,7 +254,28 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             Err(RecordError::RaceLost { what }) => Attempt::RaceLost(what),
             Err(RecordError::Store(StoreError::Data { error })) => Attempt::Data(error),
             Err(RecordError::Store(error @ StoreError::Unavailable { .. })) => {
-                Attempt::Unavailable(error.to_string())
+                Attempt::Unavailable { to: record.to, error: error.to_string() }
+            }
+        }
+    }
+
+    /// Where the lane stands after a record without an answer: where it stood, or where the record
+    /// would have moved it, in which case gate 0 knows its wakes. Anything else is another worker's.
+    async fn look_again(
+        &self,
+        from: LaneCursor,
+        to: LaneCursor,
+        delays: &mut Delays,
+    ) -> Result<LaneCursor, BatchEnd> {
+        loop {
+            match self.store.lane_cursor(&self.lane).await {
+                Ok(stands) if stands == from || stands == to => return Ok(stands),
+                Ok(_) => return Err(BatchEnd::LaneLost),
+                Err(error) => {
+                    if !self.hold(HoldCause::Store, &error.to_string(), delays).await {
+                        return Err(BatchEnd::StoreAway);
+                    }
+                }
             }
         }
     }

@@ -118,6 +118,7 @@ impl Draft {
             self.batch.to = LaneCursor {
                 decided_sequence: event.envelope.sequence,
                 decided_instant: event.envelope.requested_at,
+                known_sequence: self.batch.to.known_sequence,
             };
         }
     }

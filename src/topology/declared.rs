@@ -31,12 +31,18 @@ pub struct Topology {
 
 /// What the server takes for an `ack_wait` that is not declared: 30 s.
 const SERVER_DEFAULT_NANOS: u64 = 30_000_000_000;
+/// The two times of a lane that a file may choose. A pull waits a second at the server and only the
+/// next one renews the pin, so neither may be shorter than two.
+const LANE_TIMES: [&str; 2] = ["ack_wait", "priority_timeout"];
+const LANE_TIME_NANOS_MIN: u64 = 2_000_000_000;
+/// A lane that takes longer than this to move is as good as stuck.
+const LANE_TIME_NANOS_MAX: u64 = 300_000_000_000;
 
 impl Topology {
     /// Reads the declarations: those compiled in, each replaced by the file of its name in
     /// `directory` where there is one. A file may choose partitions, replicas, placement,
-    /// `max_bytes`, more generous limits, and fields that the compiled-in one does not name; what
-    /// the worker depends on it may not change.
+    /// `max_bytes`, more generous limits, the two times of a lane (2 s to 5 min), and fields that
+    /// the compiled-in one does not name; what the worker depends on it may not change.
     ///
     /// # Errors
     /// [`TopologyError::File`] names the file and the fault.
@@ -118,6 +124,17 @@ fn read(
     let mut depended_on = compiled_in;
     if partitions.is_some() {
         depended_on["subject_transform"]["dest"] = config["subject_transform"]["dest"].clone();
+    }
+    if kind == Kind::Lane {
+        for field in LANE_TIMES {
+            // The worker reads both from here, so it keeps whatever pace is declared.
+            let nanos = config[field].as_u64().unwrap_or(0);
+            if !(LANE_TIME_NANOS_MIN..=LANE_TIME_NANOS_MAX).contains(&nanos) {
+                let what = format!("{field}: wants 2 s to 5 min in nanoseconds");
+                return Err(fault(file, format!("{what}, this says {}", config[field])));
+            }
+            depended_on[field] = config[field].clone();
+        }
     }
     let differences = compare::fields(kind, &depended_on, &config);
     let broken = differences.iter().find(|difference| difference.effect == Effect::Behaviour);
@@ -211,6 +228,14 @@ mod tests {
     }
 
     #[test]
+    fn the_times_of_a_lane_are_the_operators_choice() {
+        let text = FILES[2].1.replace("12000000000", "3000000000");
+        let topology = with_file("lane-consumer.json", &text).unwrap();
+        assert_eq!(topology.lane_times(), (Duration::from_secs(3), Duration::from_secs(5)));
+        assert_eq!(topology.lane_consumer_config(0, 1)["ack_wait"], 3_000_000_000_u64);
+    }
+
+    #[test]
     fn a_malformed_file_is_named_with_its_fault() {
         let too_many =
             "wakes.{{partition(257,2,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}";
@@ -233,6 +258,16 @@ mod tests {
                 "lane-consumer.json",
                 FILES[2].1.replacen('{', "{\"max_ack_pending\": 5,", 1),
                 "max_ack_pending: is derived from batch_wakes_max, remove it",
+            ),
+            (
+                "lane-consumer.json",
+                FILES[2].1.replace("5000000000", "1999999999"),
+                "priority_timeout: wants 2 s to 5 min in nanoseconds, this says 1999999999",
+            ),
+            (
+                "lane-consumer.json",
+                FILES[2].1.replace("12000000000", "\"12s\""),
+                "ack_wait: wants 2 s to 5 min in nanoseconds, this says \"12s\"",
             ),
             (
                 "lane-consumer.json",

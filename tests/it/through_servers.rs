@@ -1,1 +1,27 @@
-//! Filled in by its slice.
+//! The real command on real servers: a nats-server of the test's own, PostgreSQL and SQLite. What a
+//! publisher, an operator and a runner can see of it, and what survives when something dies.
+
+mod stage;
+mod story;
+
+mod outcomes;
+
+/// Makes of each `async fn name(dialect: Dialect)` a test on either database.
+macro_rules! on_both_databases {
+    ($($name:ident),+ $(,)?) => {
+        $(mod $name {
+            use crate::through_servers::stage::Dialect;
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                super::$name(Dialect::Sqlite).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgres() {
+                super::$name(Dialect::Postgres).await;
+            }
+        })+
+    };
+}
+use on_both_databases;

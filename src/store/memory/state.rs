@@ -176,7 +176,8 @@ impl State {
         let start = (lane.stream_created_at, LaneCursor::default());
         let held = self.lanes.entry((Arc::clone(&lane.stream), lane.lane)).or_insert(start);
         if held.0 != lane.stream_created_at {
-            *held = start;
+            let known_sequence = held.1.known_sequence.max(held.1.decided_sequence);
+            *held = (lane.stream_created_at, LaneCursor { known_sequence, ..start.1 });
         }
         held.1
     }

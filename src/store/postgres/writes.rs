@@ -71,10 +71,12 @@ pub(super) async fn lane_cursor(
 
 fn cursor(row: &sqlx::postgres::PgRow) -> Result<LaneCursor, sqlx::Error> {
     let decided: i64 = row.try_get("decided_sequence")?;
+    let known: i64 = row.try_get("known_sequence")?;
     let instant: Timestamp = row.try_get("decided_instant")?;
     Ok(LaneCursor {
         decided_sequence: u64::try_from(decided).unwrap_or(0),
         decided_instant: instant.0,
+        known_sequence: u64::try_from(known).unwrap_or(0),
     })
 }
 

@@ -5,6 +5,7 @@ VALUES (?, ?, ?, 0, 0)
 ON CONFLICT (stream, lane) DO UPDATE
 SET stream_created_at = excluded.stream_created_at,
     decided_sequence = 0,
+    known_sequence = max(lanes.known_sequence, lanes.decided_sequence),
     decided_instant = excluded.decided_instant
 WHERE lanes.stream_created_at <> excluded.stream_created_at
-RETURNING stream_created_at, decided_sequence, decided_instant
+RETURNING stream_created_at, decided_sequence, decided_instant, known_sequence

@@ -59,9 +59,11 @@ pub(super) async fn lane_cursor(
 
 fn cursor(row: &SqliteRow) -> Result<LaneCursor, sqlx::Error> {
     let decided: i64 = row.try_get("decided_sequence")?;
+    let known: i64 = row.try_get("known_sequence")?;
     Ok(LaneCursor {
         decided_sequence: u64::try_from(decided).unwrap_or(0),
         decided_instant: UtcMicros::from_micros(row.try_get("decided_instant")?),
+        known_sequence: u64::try_from(known).unwrap_or(0),
     })
 }
 

@@ -62,7 +62,7 @@ async fn ac_002_02_a_read_that_recovers_at_once_is_not_degraded<S: Store>(mut ca
     let event = wakegate::wake::decode::decode(&delivery.message);
     let wakegate::wake::decode::Content::Wake(wake) = &event.content else { panic!("a wake") };
     let flaky = crate::harness::flaky::FailsOnce::new(case.world.bench.store.clone());
-    let loaded = load(&flaky, case.world.cursor, &[wake]).await;
+    let loaded = load(&flaky, case.world.cursor, &[wake], false).await;
     assert!(loaded.failed.is_empty(), "{:?}", loaded.failed);
     let counted = loaded.facts.counted.expect("read at the second attempt");
     assert_eq!(counted.by_task.values().map(std::collections::BTreeSet::len).sum::<usize>(), 5);

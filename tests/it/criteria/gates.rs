@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wakegate::admission::gates::GateName;
 use wakegate::store::Store;
 
 use super::on_both_databases;
@@ -87,36 +86,24 @@ async fn gate_2_pauses<S: Store>(mut case: Case<S>) {
     );
 }
 
-/// Takes away what a gate reads, shows that the lane holds and nothing is admitted, gives it back,
-/// and shows that the wake is then decided from fresh facts.
-async fn holds<S: Store>(mut case: Case<S>, gate: GateName, table: &str, expected: &str) {
-    let away = format!("ALTER TABLE {table} RENAME TO taken_away");
-    let back = format!("ALTER TABLE taken_away RENAME TO {table}");
-    case.outside.execute(&away).await;
+/// A wake that can have been decided before is not decided again while nobody can look.
+async fn posture_identity_holds<S: Store>(mut case: Case<S>) {
+    let delivery = case.world.stored(&[mutation(T0, "t1", "boss", "builder", json!(1))]).remove(0);
+    let first = case.world.work(std::slice::from_ref(&delivery)).await.remove(0);
+    case.outside.execute("ALTER TABLE refused_wakes RENAME TO taken_away").await;
     let metrics = case.world.bench.metrics.clone();
     let outside = case.outside.clone();
-    let errors = format!("wakegate_gate_errors_total{{gate=\"{}\"}}", gate.as_str());
-    let wake = mutation(T0, "t1", "boss", "builder", json!(1));
     let holding = case.world.bench.holding.subscribe();
-    let (record, ()) = tokio::join!(case.world.send(wake), async {
-        until(|| series(&metrics, &errors) >= 2).await;
+    let (records, ()) = tokio::join!(case.world.work(std::slice::from_ref(&delivery)), async {
+        let errors = "wakegate_gate_errors_total{gate=\"identity\"}";
+        until(|| series(&metrics, errors) >= 2).await;
         assert!(holding.borrow().is_some(), "the lane says what it waits for");
-        assert_eq!(outside.run_count().await, 0, "nothing is admitted meanwhile");
-        // The world changed during the hold: a stale decision would not notice.
-        outside.set_agent("acme", "someone-else", "stopped").await;
-        outside.execute(&back).await;
+        assert!(series(&metrics, "wakegate_lane_holds_total{cause=\"store\"}") > 0);
+        outside.execute("UPDATE runs SET status = 'claimed'").await;
+        outside.execute("ALTER TABLE taken_away RENAME TO refused_wakes").await;
     });
-    assert_eq!(brief(&record), expected);
-    for other in GateName::READING {
-        let errors = format!("wakegate_gate_errors_total{{gate=\"{}\"}}", other.as_str());
-        let failed = series(&metrics, &errors) > 0;
-        assert_eq!(failed, other == gate, "only the gate under test failed: {}", other.as_str());
-    }
-    assert!(series(&metrics, "wakegate_lane_holds_total{cause=\"store\"}") > 0);
-}
-
-async fn posture_identity_holds<S: Store>(case: Case<S>) {
-    holds(case, GateName::Identity, "refused_wakes", "queued").await;
+    assert_eq!(records, [first]);
+    assert_eq!(case.outside.run_count().await, 1);
 }
 
 /// The stop arrives during the hold, with the very table that was away.

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use wakegate::intake::Delivery;
 use wakegate::store::Store;
+use wakegate::store::memory::{MemoryStore, RecordFailure};
 
 use super::on_both_databases;
 use super::scope::exhaust;
 use crate::harness::case::Case;
-use crate::harness::world::{MINUTE, Published, SECOND, T0, brief, mutation, requested};
+use crate::harness::world::{MINUTE, Published, SECOND, T0, World, brief, mutation, requested};
 
 on_both_databases!(
     gate_0_queued_stays_queued_when_the_agent_was_stopped_and_the_run_claimed,
@@ -208,4 +209,22 @@ async fn gate_0_a_redelivery_among_new_wakes_changes_nothing_for_them<S: Store>(
     let outcomes: Vec<String> = case.world.work(&batch).await.iter().map(brief).collect();
     assert_eq!(outcomes[..5], ["queued"; 5]);
     assert_eq!(outcomes[5], "refused:allowance_exhausted", "the four count once");
+}
+
+/// The commit happened and its answer was lost: the wakes are recognised, not run twice, and the
+/// lane goes on where it stands.
+#[tokio::test]
+async fn gate_0_a_commit_whose_answer_was_lost_is_recognised() {
+    let store = MemoryStore::new();
+    let mut world = World::new(store.clone()).await;
+    let wakes: Vec<Published> = (1..=6)
+        .map(|i| mutation(T0 + i * 10 * SECOND, "t1", "boss", "builder", json!(i)))
+        .collect();
+    store.fail_records(&[RecordFailure::ReplyLost, RecordFailure::BeforeCommit]);
+    let outcomes: Vec<String> = world.batch(&wakes).await.iter().map(brief).collect();
+    assert_eq!(outcomes[..5], ["queued"; 5]);
+    assert_eq!(outcomes[5], "refused:allowance_exhausted");
+    assert_eq!(store.runs().len(), 5);
+    let seventh = mutation(T0 + MINUTE, "t2", "boss", "builder", json!(1));
+    assert_eq!(brief(&world.send(seventh).await), "queued");
 }

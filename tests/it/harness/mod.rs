@@ -10,6 +10,7 @@ pub mod nats;
 pub mod outside;
 pub mod postgres;
 pub mod sqlite;
+pub mod worker;
 pub mod world;
 
 use std::time::Duration;

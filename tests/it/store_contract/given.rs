@@ -116,7 +116,11 @@ impl Lane {
         BatchRecord {
             lane: self.key.clone(),
             from: self.at,
-            to: LaneCursor { decided_sequence: self.at.decided_sequence + 1, decided_instant: T0 },
+            to: LaneCursor {
+                decided_sequence: self.at.decided_sequence + 1,
+                decided_instant: T0,
+                ..self.at
+            },
             runs: Vec::new(),
             merges: Vec::new(),
             merged_wakes: Vec::new(),

@@ -32,7 +32,7 @@ async fn a_batch_moves_only_its_own_lane<S: Subject>(subject: S) {
     store.lane_cursor(&elsewhere).await.unwrap();
     first.admit(store, [wake(1)]).await;
 
-    let moved = LaneCursor { decided_sequence: 1, decided_instant: T0 };
+    let moved = LaneCursor { decided_sequence: 1, decided_instant: T0, known_sequence: 0 };
     assert_eq!(store.lane_cursor(&first.key).await.unwrap(), moved);
     assert_eq!(store.lane_cursor(&second.key).await.unwrap(), LaneCursor::default());
     assert_eq!(store.lane_cursor(&elsewhere).await.unwrap(), LaneCursor::default());
@@ -44,7 +44,10 @@ async fn a_stream_created_anew_starts_its_lanes_anew<S: Subject>(subject: S) {
     old.admit(store, [wake(1)]).await;
     for created_at in [T0 + MICRO, T0 - MICRO] {
         let anew = LaneKey { stream_created_at: created_at, ..lane(0) };
-        assert_eq!(store.lane_cursor(&anew).await.unwrap(), LaneCursor::default());
+        // What a restored stream issues again is still looked up.
+        let start = LaneCursor { known_sequence: 1, ..LaneCursor::default() };
+        assert_eq!(store.lane_cursor(&anew).await.unwrap(), start);
+        assert!(start.may_have_decided(1) && !start.may_have_decided(2));
     }
     let lost = store.record(&old.batch()).await;
     assert!(matches!(lost, Err(RecordError::LaneLost)), "{lost:?}");

@@ -1,0 +1,184 @@
+//! The real worker as a process of its own, to be watched, signalled, frozen and killed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use super::http::{Answer, request};
+use super::{PATIENCE, until_or};
+
+/// Ends the worker when the test process is gone, however that ended; one word on its standard
+/// input lets it go.
+const WATCH: &str = r#"read -r word || kill -KILL "$1" 2>/dev/null"#;
+const SERVING: &str = "serving /metrics, /livez and /readyz";
+/// Lines of the worker's log in the message of a test that failed.
+const LOG_LINES: usize = 40;
+
+/// Series by name and labels, as scraped.
+pub(crate) type Series = BTreeMap<String, f64>;
+
+/// A `wakegate run` of the test's own, gone when this is dropped.
+pub(crate) struct Worker {
+    child: Child,
+    watch: (Child, Option<ChildStdin>),
+    lines: Arc<Mutex<Vec<String>>>,
+    addr: SocketAddr,
+}
+
+impl Worker {
+    /// Starts a command that runs a worker, and waits until it serves HTTP. The command listens on
+    /// port 0 and logs JSON.
+    pub(crate) async fn spawn(mut command: Command) -> Self {
+        command.env("WAKEGATE_HTTP_ADDR", "127.0.0.1:0").stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().expect("wakegate starts");
+        let watch = watch(child.id());
+        let stderr = child.stderr.take().expect("standard error is piped");
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sink.lock().unwrap().push(line);
+            }
+        });
+        let addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut worker = Self { child, watch, lines, addr };
+        let log = Arc::clone(&worker.lines);
+        until_or(|| serving(&log).is_some(), || worker.told("the worker serves no HTTP")).await;
+        worker.addr = serving(&log).expect("it was there a moment ago");
+        worker
+    }
+
+    /// Waits until `/readyz` answers 200.
+    pub(crate) async fn ready(&self) {
+        self.until_readyz("the worker is not ready", |answer| answer.status == 200).await;
+    }
+
+    /// Waits until `/readyz` answers as wanted, and returns what it says.
+    pub(crate) async fn until_readyz(
+        &self,
+        otherwise: &str,
+        wanted: impl Fn(&Answer) -> bool,
+    ) -> Value {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = request(self.addr, "GET", "/readyz").await;
+            if let Ok(answer) = &answer
+                && wanted(answer)
+            {
+                return answer.json();
+            }
+            let late = tokio::time::Instant::now() > deadline;
+            assert!(!late, "{}", self.told(&format!("{otherwise}: {answer:?}")));
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Every series, as scraped.
+    pub(crate) async fn scrape(&self) -> Series {
+        let answer = request(self.addr, "GET", "/metrics").await;
+        let answer = answer.unwrap_or_else(|e| panic!("{}", self.told(&format!("/metrics: {e}"))));
+        let series = answer.body.lines().filter(|line| !line.starts_with('#'));
+        series
+            .map(|line| line.rsplit_once(' ').expect("a series and its value"))
+            .map(|(name, value)| (name.to_owned(), value.parse().expect("a number")))
+            .collect()
+    }
+
+    /// The series of these names that have moved, by name and labels.
+    pub(crate) async fn moved(&self, names: &[&str]) -> Series {
+        let mut series = self.scrape().await;
+        series.retain(|name, value| {
+            let family = name.split('{').next().unwrap_or(name);
+            *value != 0.0 && names.contains(&family)
+        });
+        series
+    }
+
+    /// Sends a signal by its name: `TERM`, `KILL`, `STOP`, `CONT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let status =
+            Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -s {name}");
+    }
+
+    /// Ends the process as a crash would, and returns when it is gone.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    /// Waits until the process has ended by itself.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                return status;
+            }
+            let late = tokio::time::Instant::now() > deadline;
+            assert!(!late, "{}", self.told("the worker does not end"));
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_none()
+    }
+
+    /// Everything that it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.lines.lock().unwrap().join("\n")
+    }
+
+    /// Waits for a line of the log that contains `text`.
+    pub(crate) async fn until_logged(&self, text: &str) {
+        until_or(|| self.log().contains(text), || self.told(&format!("never logged: {text}"))).await;
+    }
+
+    /// `what`, with the end of the log.
+    pub(crate) fn told(&self, what: &str) -> String {
+        let lines = self.lines.lock().unwrap();
+        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+        format!("{what}; the worker's log ends:\n{}", last.join("\n"))
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(mut pipe) = self.watch.1.take() {
+            let _ = std::io::Write::write_all(&mut pipe, b"gone\n");
+        }
+        let _ = self.watch.0.wait();
+    }
+}
+
+impl Drop for Worker {
+    #[expect(clippy::print_stderr, reason = "a failed test must say what its workers did")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.told(&format!("worker {}", self.child.id())));
+        }
+        self.end();
+    }
+}
+
+fn watch(process: u32) -> (Child, Option<ChildStdin>) {
+    let mut watch = Command::new("sh")
+        .args(["-c", WATCH, "worker-watch", &process.to_string()])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("sh can be started");
+    let pipe = watch.stdin.take();
+    (watch, pipe)
+}
+
+/// The address in the log, once it is there.
+fn serving(lines: &Mutex<Vec<String>>) -> Option<SocketAddr> {
+    let lines = lines.lock().unwrap();
+    let line = lines.iter().find(|line| line.contains(SERVING))?;
+    let line: Value = serde_json::from_str(line).expect("the log is JSON");
+    line["addr"].as_str()?.parse().ok()
+}
