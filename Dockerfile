@@ -11,7 +11,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && cp target/release/wakegate /usr/local/bin/wakegate
 
 FROM debian:bookworm-slim
-# TLS to NATS and PostgreSQL trusts the system's certificates.
+# TLS to NATS trusts the system's certificates; PostgreSQL's are named by sslrootcert.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/* \

@@ -58,6 +58,8 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     in_work: Vec<Delivery>,
     /// Deliveries since the last patrol.
     taken_in: u64,
+    /// The pin is ours, as far as is known: deliveries say so, and every patrol asks.
+    owned: bool,
     /// Patrols in a row that found nothing taken in: with messages pending, the pull is stuck.
     quiet_patrols: u32,
     pending: u64,
@@ -79,6 +81,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             held: BTreeMap::new(),
             in_work: Vec::new(),
             taken_in: 0,
+            owned: false,
             quiet_patrols: 0,
             pending: 0,
             ending: None,
@@ -221,7 +224,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     /// Sends what is acknowledged and not sent, and lets another worker have the lane at once.
     async fn hand_back(&mut self) {
         let _ = self.bench.consumer.flush().await;
-        if self.barrier.pin_id().is_some()
+        // Somebody else's pin is left alone.
+        if self.owned
             && let Err(error) = self.bench.consumer.unpin().await
         {
             tracing::debug!(%error, "the lane was not unpinned; its pin will time out");
@@ -238,6 +242,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             );
         }
         self.taken_in += 1;
+        self.owned = true;
         self.pending = delivery.pending;
         if delivery.deliveries > 1 {
             self.bench.metrics.redelivered(1);
@@ -297,6 +302,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     async fn look_at(&mut self, info: &LaneInfo, working: bool) -> Option<TermEnd> {
         self.pending = info.pending;
         let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
+        self.owned = ours;
         self.bench.metrics.set_lane_owned(self.bench.lane.lane, ours);
         let has_work = working || !self.held.is_empty();
         let stuck = self.quiet_patrols >= QUIET_PATROLS_MAX && info.pending > 0 && !has_work;

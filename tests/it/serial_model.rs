@@ -4,6 +4,7 @@
 //! `PROPTEST_CASES` scales every number of cases; 256 is what runs by default.
 
 mod allowance;
+mod answer;
 mod faults;
 mod generate;
 mod hands;
@@ -23,9 +24,10 @@ use tokio::runtime::{Builder, Runtime};
 use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;
 
+use self::answer::Answer;
 use self::generate::{event_traces, traces};
 use self::hands::Hands;
-use self::model::{Answer, Model};
+use self::model::Model;
 use self::play::{Cuts, Play, difference};
 use self::trace::Trace;
 use crate::harness::case::{self, Case};
@@ -47,14 +49,14 @@ fn traces_in_batches_equal_the_serial_model_in_memory() {
 fn traces_in_batches_equal_the_serial_model_on_sqlite() {
     let runtime = runtime();
     let case = runtime.block_on(case::sqlite());
-    agrees_on(&runtime, &case, 40);
+    agrees_on(&runtime, &case, 20);
 }
 
 #[test]
 fn traces_in_batches_equal_the_serial_model_on_postgres() {
     let runtime = runtime();
     let case = runtime.block_on(case::postgres());
-    agrees_on(&runtime, &case, 25);
+    agrees_on(&runtime, &case, 15);
 }
 
 fn agrees_on<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::model::{Answer, Played};
+use super::answer::{Answer, Played};
 use super::trace::{Body, Control, Event, Step, Trace};
 
 const WINDOW: i64 = 600_000_000;

@@ -5,79 +5,10 @@
 
 use serde_json::Value;
 
+use super::answer::{Answer, Played, Row};
 use super::trace::{Body, Control, Event, Scope, Step, Trace};
 
 const SECOND: i64 = 1_000_000;
-
-/// What became of one delivery, as far as the contract fixes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub outcome: String,
-    /// Why it was refused, or the kind of duplicate.
-    pub reason: Option<String>,
-    pub degraded: Option<String>,
-    /// The run it made or met, by the index of the event that created it.
-    pub run: Option<usize>,
-    pub observed: Option<u64>,
-    pub retry_at: Option<i64>,
-    pub pause: Option<String>,
-    pub requested_at: i64,
-}
-
-impl Answer {
-    fn of(outcome: &str, requested_at: i64) -> Self {
-        Self {
-            outcome: outcome.to_owned(),
-            reason: None,
-            degraded: None,
-            run: None,
-            observed: None,
-            retry_at: None,
-            pause: None,
-            requested_at,
-        }
-    }
-
-    fn refused(reason: &str, requested_at: i64) -> Self {
-        Self { reason: Some(reason.to_owned()), ..Self::of("refused", requested_at) }
-    }
-
-    /// The answer to another delivery of the same wake. No row says of which kind a duplicate was,
-    /// nor when what left none was requested.
-    #[must_use]
-    pub fn again(mut self) -> Self {
-        if self.outcome == "deduplicated" || self.outcome == "no_wake" {
-            self.reason = None;
-            self.requested_at = 0;
-        }
-        self
-    }
-}
-
-/// A row of `runs`, its id by the index of the event that created it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    pub run: usize,
-    pub organization: String,
-    pub agent: String,
-    pub status: String,
-    pub payload: Value,
-    pub task: Option<String>,
-    pub actor_type: Option<String>,
-    pub actor_id: Option<String>,
-    pub key: Option<String>,
-    pub coalesced_count: i64,
-    pub degraded: Option<String>,
-    pub requested_at: i64,
-}
-
-/// A trace's answers, one for each delivery (none where it must not be delivered again), and the
-/// rows it leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Played {
-    pub answers: Vec<Option<Answer>>,
-    pub rows: Vec<Row>,
-}
 
 /// What a payload's `task_id` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,47 +136,22 @@ impl Model {
 
     fn event(&mut self, index: usize, event: &Event) -> Answer {
         let at = self.instant(event.stored_at);
-        let wake = match &event.body {
-            Body::Mutation { task, acting, assignee, generation } => {
-                let Some(agent) = assignee.filter(|agent| !agent.is_empty()) else {
-                    return Answer::of("no_wake", at);
-                };
-                let mut payload = serde_json::Map::new();
-                payload.insert("reason".into(), "task_assigned".into());
-                payload.insert("task_id".into(), (*task).into());
-                if !event.organization.is_empty() {
-                    payload.insert("organization_id".into(), event.organization.into());
-                }
-                match acting.filter(|acting| !acting.is_empty()) {
-                    Some(acting) => {
-                        payload.insert("actor_type".into(), "agent".into());
-                        payload.insert("actor_id".into(), acting.into());
-                    }
-                    None => {
-                        payload.insert("actor_type".into(), "user".into());
-                    }
-                }
-                Wake {
-                    index,
-                    organization: event.organization.to_owned(),
-                    agent: agent.to_owned(),
-                    reason: "task_assigned".to_owned(),
-                    key: event.key(),
-                    payload: Value::Object(payload),
-                    at,
-                }
-            }
-            Body::Request { reason, agent, payload, .. } => Wake {
-                index,
-                organization: event.organization.to_owned(),
-                agent: (*agent).to_owned(),
-                reason: (*reason).to_owned(),
-                key: event.key(),
-                payload: payload.clone(),
-                at,
-            },
+        let (agent, reason) = match &event.body {
+            Body::Mutation { assignee, .. } => ((*assignee).unwrap_or(""), "task_assigned"),
+            Body::Request { agent, reason, .. } => (*agent, *reason),
         };
-        self.wake(&wake)
+        if agent.is_empty() {
+            return Answer::of("no_wake", at);
+        }
+        self.wake(&Wake {
+            index,
+            organization: event.organization.to_owned(),
+            agent: agent.to_owned(),
+            reason: reason.to_owned(),
+            key: event.key(),
+            payload: event.payload(),
+            at,
+        })
     }
 
     /// The stream's timestamp; a step back of less than a minute takes the lane's last instant.

@@ -9,8 +9,9 @@ use wakegate::intake::Delivery;
 use wakegate::store::Store;
 use wakegate::wake::UtcMicros;
 
+use super::answer::{Answer, Played, Row};
 use super::hands::{Hands, payload};
-use super::model::{Answer, Model, Played, Row};
+use super::model::Model;
 use super::trace::{Step, Trace};
 use crate::harness::world::{MINUTE, T0, World};
 

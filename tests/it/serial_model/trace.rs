@@ -97,6 +97,25 @@ impl Event {
         }
     }
 
+    /// What the runner of its wake reads.
+    pub fn payload(&self) -> Value {
+        let (task, acting) = match &self.body {
+            Body::Mutation { task, acting, .. } => (*task, (*acting).unwrap_or("")),
+            Body::Request { payload, .. } => return payload.clone(),
+        };
+        let mut payload = json!({ "reason": "task_assigned", "task_id": task });
+        if !self.organization.is_empty() {
+            payload["organization_id"] = json!(self.organization);
+        }
+        if acting.is_empty() {
+            payload["actor_type"] = json!("user");
+        } else {
+            payload["actor_type"] = json!("agent");
+            payload["actor_id"] = json!(acting);
+        }
+        payload
+    }
+
     /// The event as a publisher sends it.
     pub fn published(&self) -> Published {
         let (mut body, task) = match &self.body {
@@ -144,6 +163,8 @@ pub enum Plan {
     },
     /// A random earlier event is delivered again.
     Redeliver(Index),
+    /// The event at this index is.
+    Again(usize),
     Control(Control),
     /// An agent has this status for so many events.
     Blocked {
@@ -201,6 +222,7 @@ impl Trace {
                     trace.steps.push(Step::Redeliver(which.index(trace.events.len())));
                 }
                 Plan::Redeliver(_) => {}
+                Plan::Again(index) => trace.steps.push(Step::Redeliver(index)),
                 Plan::Control(control) => trace.steps.push(Step::Control(control)),
                 Plan::Blocked { organization, agent, status, events } => {
                     let end = Control::Agent { organization, agent, status: "idle" };

@@ -181,6 +181,17 @@ fn of_windows() -> Vec<Trap> {
         ["queued", "queued", "coalesced", "coalesced", "queued"],
     );
 
+    let again = trap(
+        "what is delivered again has no part in the lane's clock",
+        [
+            assigned(0, "", None),
+            assigned(10 * MINUTE, "", None),
+            Plan::Again(0),
+            assigned(1 - MINUTE, "", None),
+        ],
+        ["queued", "queued", "queued", "coalesced"],
+    );
+
     let in_the_future = trap(
         "a key seen in the future is no windowed duplicate, and cannot be inserted",
         [
@@ -193,7 +204,7 @@ fn of_windows() -> Vec<Trap> {
         ["queued", "deduplicated:durable", "queued", "coalesced", "deduplicated:windowed"],
     );
 
-    vec![coalescing, allowance, lookback, set_back, in_the_future]
+    vec![coalescing, allowance, lookback, set_back, again, in_the_future]
 }
 
 fn of_identity() -> Vec<Trap> {
