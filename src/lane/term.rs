@@ -151,32 +151,14 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 },
                 end = poll_some(&mut working) => {
                     working = None;
-                    let settled = std::mem::take(&mut self.in_work);
-                    match end {
-                        BatchEnd::Settled { cursor } => {
-                            self.cursor = Some(cursor);
-                            // A broker that forgot its deliveries in a crash made them again as if
-                            // for the first time; they are acknowledged all the same.
-                            for delivery in &settled {
-                                self.held.remove(&delivery.message.sequence);
-                            }
-                        }
-                        BatchEnd::LaneLost => return TermEnd::LaneLost,
-                        BatchEnd::StoreAway => return TermEnd::StoreAway,
+                    if let Some(end) = self.worked(end) {
+                        return end;
                     }
-                    self.measure();
                 }
                 cursor = poll_some(&mut taking) => {
                     taking = None;
-                    match cursor {
-                        // The lane may have changed hands while it was read.
-                        Some(_) if self.barrier.is_raised() || !self.owned => {}
-                        Some(cursor) => {
-                            self.cursor = Some(cursor);
-                            self.report(None);
-                        }
-                        None => return TermEnd::StoreAway,
-                    }
+                    let Some(cursor) = cursor else { return TermEnd::StoreAway };
+                    self.taken_up(cursor);
                 }
                 () = tokio::time::sleep_until(ask_at), if asks => {
                     asking = Some(Box::pin(bench.consumer.info()));
@@ -219,6 +201,33 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     }
                 }
             }
+        }
+    }
+
+    /// A batch has ended. Returns the end of the term, where that ends it too.
+    fn worked(&mut self, end: BatchEnd) -> Option<TermEnd> {
+        let settled = std::mem::take(&mut self.in_work);
+        match end {
+            BatchEnd::Settled { cursor } => {
+                self.cursor = Some(cursor);
+                // A broker that forgot its deliveries in a crash made them again as if for the
+                // first time; they are acknowledged all the same.
+                for delivery in &settled {
+                    self.held.remove(&delivery.message.sequence);
+                }
+                self.measure();
+                None
+            }
+            BatchEnd::LaneLost => Some(TermEnd::LaneLost),
+            BatchEnd::StoreAway => Some(TermEnd::StoreAway),
+        }
+    }
+
+    /// The lane's cursor was read; meanwhile the lane may have changed hands.
+    fn taken_up(&mut self, cursor: LaneCursor) {
+        if !self.barrier.is_raised() && self.owned {
+            self.cursor = Some(cursor);
+            self.report(None);
         }
     }
 

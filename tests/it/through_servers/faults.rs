@@ -84,7 +84,7 @@ async fn organizations_never_meet_and_none_speaks_for_another(dialect: Dialect) 
     assert_eq!(stage.outside.run_count().await, 6);
 
     let mut forged = assignment("t1", "a1", 8);
-    forged.organization = "globex".to_owned();
+    "globex".clone_into(&mut forged.organization);
     let record = stage.publish_for_outcome(&forged).await;
     assert_eq!(record["reason"], "subject_mismatch");
     assert!(record.get("organization_id").is_none(), "whose it is cannot be told: {record}");

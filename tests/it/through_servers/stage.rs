@@ -151,7 +151,7 @@ impl Stage {
 
     /// Runs a command to its end.
     pub fn run(&self, arguments: &[&str]) -> Ended {
-        ended(&mut self.command(arguments).env("WAKEGATE_HTTP_ADDR", "127.0.0.1:0"))
+        ended(self.command(arguments).env("WAKEGATE_HTTP_ADDR", "127.0.0.1:0"))
     }
 
     /// `wakegate streams apply`.
@@ -223,8 +223,8 @@ impl Stage {
                 outcomes.arrived.entry(message.subject.to_string()).or_default().push(record);
             }
         };
-        let arrived = tokio::time::timeout(PATIENCE, arrives).await;
-        arrived.unwrap_or_else(|_| panic!("no outcome for {asked:?}; {}", self.nats.log()))
+        let told = tokio::time::timeout(PATIENCE, arrives).await;
+        told.unwrap_or_else(|_| panic!("no outcome for {asked:?}; {}", self.nats.log()))
     }
 
     /// Publishes one event and waits for its outcome.

@@ -59,16 +59,11 @@ async fn a_consumer_or_stream_deleted_under_the_worker_ends_it_with_what_to_run(
         let stage = Stage::set(Dialect::Sqlite).await;
         let mut worker = stage.worker().await;
         stage.publish_for_outcome(&assignment("t1", "a1", 1)).await;
-        match what {
-            "consumer" => {
-                stage.context.delete_consumer_from_stream("lane-0", "WAKES").await.map(drop)
-            }
-            _ => {
-                stage.context.delete_stream("WAKES").await.unwrap();
-                Ok(())
-            }
+        if what == "consumer" {
+            stage.context.delete_consumer_from_stream("lane-0", "WAKES").await.unwrap();
+        } else {
+            stage.context.delete_stream("WAKES").await.unwrap();
         }
-        .unwrap();
         let status = worker.ended().await;
         assert_eq!(status.code(), Some(1), "{what}: {}", worker.log());
         worker.until_logged("is gone").await;
