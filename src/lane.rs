@@ -4,6 +4,7 @@
 //! change of owner: the fence in the store (a worker that lost its lane cannot commit) and the
 //! barrier (nothing is decided until everything unacknowledged is here, in order).
 
+mod awaited;
 pub mod barrier;
 pub mod facts;
 pub mod hold;

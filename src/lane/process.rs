@@ -130,16 +130,15 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     pub(super) async fn take_up(&self) -> Option<LaneCursor> {
         let mut delays = self.delays();
         loop {
-            match self.store.lane_cursor(&self.lane).await {
+            let error = match self.store.lane_cursor(&self.lane).await {
                 Ok(cursor) => {
                     self.resume();
                     return Some(cursor);
                 }
-                Err(error) => {
-                    if !self.hold(HoldCause::Store, &error.to_string(), &mut delays).await {
-                        return None;
-                    }
-                }
+                Err(error) => error.to_string(),
+            };
+            if !self.hold(HoldCause::Store, &error, &mut delays).await {
+                return None;
             }
         }
     }

@@ -1,18 +1,18 @@
 //! One term of a lane: from the first pull until the lane is lost, given up, or shut down.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
+use super::awaited::{Awaited, next, poll_some};
 use super::barrier::Barrier;
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
 use super::{Holding, STANDBY};
 use crate::audit::AuditLog;
 use crate::health::{Component, ComponentState, Health};
-use crate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo};
+use crate::intake::{BrokerError, Delivery, LaneConsumer, LaneInfo};
 use crate::shutdown::Shutdown;
 use crate::store::{LaneCursor, Store};
 use crate::wake::UtcMicros;
@@ -40,10 +40,6 @@ pub enum TermEnd {
     /// The store stayed away for too long.
     StoreAway,
 }
-
-type Working<'a> = Pin<Box<dyn Future<Output = BatchEnd> + Send + 'a>>;
-type Taking<'a> = Pin<Box<dyn Future<Output = Option<LaneCursor>> + Send + 'a>>;
-type Asking<'a> = Pin<Box<dyn Future<Output = Result<LaneInfo, BrokerError>> + Send + 'a>>;
 
 /// What the server's view of the lane asks for.
 enum Look {
@@ -115,9 +111,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             Err(error) => return TermEnd::Broker(error),
         };
         let bench = self.bench;
-        let mut working: Option<Working<'a>> = None;
-        let mut asking: Option<Asking<'a>> = None;
-        let mut taking: Option<Taking<'a>> = None;
+        let mut working: Awaited<'a, BatchEnd> = None;
+        let mut asking: Awaited<'a, Result<LaneInfo, BrokerError>> = None;
+        let mut taking: Awaited<'a, Option<LaneCursor>> = None;
         let mut ask_after = BARRIER_ASK_MIN;
         let mut ask_at = Instant::now();
         let mut patrol = tokio::time::interval(bench.options.ack_wait / 3);
@@ -396,21 +392,5 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             .min()
             .map(|nanos| self.bench.clock.now().since(UtcMicros::from_nanos(nanos)));
         self.bench.metrics.set_lane_oldest_pending(lane, oldest.unwrap_or_default());
-    }
-}
-
-/// The next delivery; never, once the feed is closed.
-async fn next<F: LaneFeed>(feed: &mut Option<F>) -> Result<Delivery, BrokerError> {
-    match feed {
-        Some(feed) => feed.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The result of a future that may not be there; never, if it is not.
-async fn poll_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
     }
 }

@@ -35,3 +35,23 @@ pub async fn until_or(mut condition: impl FnMut() -> bool, explain: impl Fn() ->
         looks.tick().await;
     }
 }
+
+/// Asks somebody until there is an answer, looking every few milliseconds; `explain` says what was
+/// there instead.
+///
+/// # Panics
+/// After [`PATIENCE`].
+pub async fn until_some<T>(
+    mut ask: impl AsyncFnMut() -> Option<T>,
+    explain: impl Fn() -> String,
+) -> T {
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        looks.tick().await;
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{}", explain());
+    }
+}

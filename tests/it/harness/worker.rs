@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use super::http::{Answer, request};
-use super::{PATIENCE, until_or};
+use super::{until_or, until_some};
 
 /// Ends the worker when the test process is gone, however that ended; one word on its standard
 /// input lets it go.
@@ -68,18 +68,11 @@ impl Worker {
         otherwise: &str,
         wanted: impl Fn(&Answer) -> bool,
     ) -> Value {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let answer = request(self.addr, "GET", "/readyz").await;
-            if let Ok(answer) = &answer
-                && wanted(answer)
-            {
-                return answer.json();
-            }
-            let late = tokio::time::Instant::now() > deadline;
-            assert!(!late, "{}", self.told(&format!("{otherwise}: {answer:?}")));
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        let ask = async || {
+            let answer = request(self.addr, "GET", "/readyz").await.ok()?;
+            wanted(&answer).then(|| answer.json())
+        };
+        until_some(ask, || self.told(otherwise)).await
     }
 
     /// Every series, as scraped.
@@ -116,15 +109,10 @@ impl Worker {
 
     /// Waits until the process has ended by itself.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
-                return status;
-            }
-            let late = tokio::time::Instant::now() > deadline;
-            assert!(!late, "{}", self.told("the worker does not end"));
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        let lines = Arc::clone(&self.lines);
+        let explain = || format!("the worker does not end: {:?}", lines.lock().unwrap().last());
+        until_some(async || self.child.try_wait().expect("a child can be waited for"), explain)
+            .await
     }
 
     /// Whether the process still runs.

@@ -2,7 +2,6 @@
 //! everything is decided once it is back.
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,7 +9,7 @@ use super::on_both_databases;
 use super::stage::{Asked, Dialect, Stage};
 use super::stall::Stall;
 use super::story::{assignment, by_agent};
-use crate::harness::PATIENCE;
+use crate::harness::until_some;
 use crate::harness::worker::Worker;
 
 on_both_databases!(
@@ -27,21 +26,15 @@ const ATTEMPTS_OF_A_LONG_HOLD: f64 = 40.0;
 async fn held_for_long(stage: &Stage, worker: &Worker, wakes: usize) {
     let readyz = worker.until_readyz("the lane does not hold", |answer| answer.status == 503).await;
     assert_eq!(readyz["components"]["lane-0"]["state"], "waiting", "{readyz}");
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    loop {
+    let look = async || {
         let series = worker.scrape().await;
         let info = stage.lane(0).await;
         assert_eq!(info.num_ack_pending, wakes, "nothing is acknowledged");
         assert_eq!(info.num_redelivered, 0, "and nothing delivered again");
-        if series[ATTEMPTS] >= ATTEMPTS_OF_A_LONG_HOLD {
-            assert!(series.iter().any(|(name, value)| {
-                name.starts_with("wakegate_lane_holds_total{cause=\"store\"") && *value > 0.0
-            }));
-            return;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{}", worker.told("no further attempt"));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        (series[ATTEMPTS] >= ATTEMPTS_OF_A_LONG_HOLD).then_some(series)
+    };
+    let series = until_some(look, || worker.told("no further attempt")).await;
+    assert!(series["wakegate_lane_holds_total{cause=\"store\"}"] > 0.0);
 }
 
 /// A worker that has decided one wake already, and so is amid its work.

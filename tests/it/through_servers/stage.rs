@@ -22,7 +22,7 @@ use crate::harness::outside::Outside;
 use crate::harness::postgres::{self, TestDatabase};
 use crate::harness::worker::Worker;
 use crate::harness::world::Published;
-use crate::harness::{PATIENCE, sqlite};
+use crate::harness::{PATIENCE, sqlite, until_some};
 
 /// Which database the worker is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,15 +260,8 @@ impl Stage {
 
     /// Waits until a lane is as wanted.
     pub async fn until_lane(&self, lane: u32, otherwise: &str, wanted: impl Fn(&Info) -> bool) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let info = self.lane(lane).await;
-            if wanted(&info) {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < deadline, "{otherwise}: {info:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let ask = async || wanted(&self.lane(lane).await).then_some(());
+        until_some(ask, || format!("{otherwise}; {}", self.nats.log())).await;
     }
 
     /// Waits until every lane has nothing pending and nothing unacknowledged.
@@ -283,16 +276,8 @@ impl Stage {
 
     /// Waits until a statement answers with a number at least as large.
     pub async fn until_number(&self, sql: &str, least: i64) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let number = self.outside.number(sql).await;
-            if number >= least {
-                return;
-            }
-            let late = tokio::time::Instant::now() > deadline;
-            assert!(!late, "{sql}: {number}, waited for {least}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let ask = async || (self.outside.number(sql).await >= least).then_some(());
+        until_some(ask, || format!("{sql}: never {least}")).await;
     }
 
     /// PostgreSQL turns everybody out of this database and lets nobody in, or lets them in again.

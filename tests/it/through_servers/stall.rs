@@ -45,31 +45,47 @@ impl Stall {
 
 /// Runs of one agent are never stored: the insert takes until its deadline ends it. Every other
 /// run is stored as ever.
-pub async fn runs_of(stage: &Stage, agent: &str) {
-    let sql = match &stage.outside {
-        Outside::Sqlite(_) => format!(
-            "CREATE TRIGGER stall BEFORE INSERT ON runs WHEN new.agent_profile_id = '{agent}'
-             BEGIN
-                 SELECT count(*) FROM (
-                     WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
-                     SELECT x FROM c);
-             END"
-        ),
-        Outside::Postgres(_) => format!(
-            "CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
-                 'BEGIN PERFORM pg_sleep(3600); RETURN new; END';
-             CREATE TRIGGER stall BEFORE INSERT ON runs FOR EACH ROW
-                 WHEN (new.agent_profile_id = '{agent}') EXECUTE FUNCTION stall()"
-        ),
-    };
-    stage.outside.execute(&sql).await;
+pub struct StalledRuns {
+    /// What the insert waits for, where the database can wait.
+    held: Option<PoolConnection<Postgres>>,
 }
 
-/// Takes back [`runs_of`].
-pub async fn no_more(stage: &Stage) {
-    let sql = match &stage.outside {
-        Outside::Sqlite(_) => "DROP TRIGGER stall",
-        Outside::Postgres(_) => "DROP TRIGGER stall ON runs",
+/// See [`StalledRuns`].
+pub async fn runs_of(stage: &Stage, agent: &str) -> StalledRuns {
+    let (sql, held) = match &stage.outside {
+        Outside::Sqlite(_) => (
+            format!(
+                "CREATE TRIGGER stall BEFORE INSERT ON runs WHEN new.agent_profile_id = '{agent}'
+                 BEGIN
+                     SELECT count(*) FROM (
+                         WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+                         SELECT x FROM c);
+                 END"
+            ),
+            None,
+        ),
+        Outside::Postgres(pool) => {
+            let mut held = pool.acquire().await.unwrap();
+            sqlx::raw_sql("SELECT pg_advisory_lock(1)").execute(&mut *held).await.unwrap();
+            let sql = format!(
+                "CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
+                     'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN new; END';
+                 CREATE TRIGGER stall BEFORE INSERT ON runs FOR EACH ROW
+                     WHEN (new.agent_profile_id = '{agent}') EXECUTE FUNCTION stall()"
+            );
+            (sql, Some(held))
+        }
     };
-    stage.outside.execute(sql).await;
+    stage.outside.execute(&sql).await;
+    StalledRuns { held }
+}
+
+impl StalledRuns {
+    /// They are stored like every other.
+    pub async fn no_more(self, stage: &Stage) {
+        match self.held {
+            Some(held) => held.close().await.unwrap(),
+            None => stage.outside.execute("DROP TRIGGER stall").await,
+        }
+    }
 }
