@@ -126,6 +126,24 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         end
     }
 
+    /// Reads where the lane stands, and holds until it is told. None when the store stays away.
+    pub(super) async fn take_up(&self) -> Option<LaneCursor> {
+        let mut delays = self.delays();
+        loop {
+            match self.store.lane_cursor(&self.lane).await {
+                Ok(cursor) => {
+                    self.resume();
+                    return Some(cursor);
+                }
+                Err(error) => {
+                    if !self.hold(HoldCause::Store, &error.to_string(), &mut delays).await {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
     fn delays(&self) -> Delays {
         Delays::new(self.options.hold_backoff_min, self.options.hold_backoff_max)
     }

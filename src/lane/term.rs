@@ -42,7 +42,16 @@ pub enum TermEnd {
 }
 
 type Working<'a> = Pin<Box<dyn Future<Output = BatchEnd> + Send + 'a>>;
+type Taking<'a> = Pin<Box<dyn Future<Output = Option<LaneCursor>> + Send + 'a>>;
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<LaneInfo, BrokerError>> + Send + 'a>>;
+
+/// What the server's view of the lane asks for.
+enum Look {
+    /// The term is over.
+    End(TermEnd),
+    /// The barrier is lowered: read where the lane stands, and go on.
+    AllHere,
+}
 
 /// State of a term.
 pub struct Term<'a, S, A, C: LaneConsumer> {
@@ -108,6 +117,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         let bench = self.bench;
         let mut working: Option<Working<'a>> = None;
         let mut asking: Option<Asking<'a>> = None;
+        let mut taking: Option<Taking<'a>> = None;
         let mut ask_after = BARRIER_ASK_MIN;
         let mut ask_at = Instant::now();
         let mut patrol = tokio::time::interval(bench.options.ack_wait / 3);
@@ -141,13 +151,14 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 },
                 end = poll_some(&mut working) => {
                     working = None;
-                    self.in_work.clear();
-                    match end {
-                        BatchEnd::Settled { cursor } => self.cursor = Some(cursor),
-                        BatchEnd::LaneLost => return TermEnd::LaneLost,
-                        BatchEnd::StoreAway => return TermEnd::StoreAway,
+                    if let Some(end) = self.worked(end) {
+                        return end;
                     }
-                    self.measure();
+                }
+                cursor = poll_some(&mut taking) => {
+                    taking = None;
+                    let Some(cursor) = cursor else { return TermEnd::StoreAway };
+                    self.taken_up(cursor);
                 }
                 () = tokio::time::sleep_until(ask_at), if asks => {
                     asking = Some(Box::pin(bench.consumer.info()));
@@ -155,8 +166,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 info = poll_some(&mut asking) => {
                     asking = None;
                     match info {
-                        Ok(info) => match self.look_at(&info, working.is_some()).await {
-                            Some(end) => return end,
+                        Ok(info) => match self.look_at(&info, working.is_some()) {
+                            Some(Look::End(end)) => return end,
+                            Some(Look::AllHere) => taking = Some(Box::pin(bench.take_up())),
                             None if self.barrier.is_raised() => {
                                 ask_at = Instant::now() + ask_after;
                                 ask_after = (ask_after * 2).min(BARRIER_ASK_MAX);
@@ -189,6 +201,33 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     }
                 }
             }
+        }
+    }
+
+    /// A batch has ended. Returns the end of the term, where that ends it too.
+    fn worked(&mut self, end: BatchEnd) -> Option<TermEnd> {
+        let settled = std::mem::take(&mut self.in_work);
+        match end {
+            BatchEnd::Settled { cursor } => {
+                self.cursor = Some(cursor);
+                // A broker that forgot its deliveries in a crash made them again as if for the
+                // first time; they are acknowledged all the same.
+                for delivery in &settled {
+                    self.held.remove(&delivery.message.sequence);
+                }
+                self.measure();
+                None
+            }
+            BatchEnd::LaneLost => Some(TermEnd::LaneLost),
+            BatchEnd::StoreAway => Some(TermEnd::StoreAway),
+        }
+    }
+
+    /// The lane's cursor was read; meanwhile the lane may have changed hands.
+    fn taken_up(&mut self, cursor: LaneCursor) {
+        if !self.barrier.is_raised() && self.owned {
+            self.cursor = Some(cursor);
+            self.report(None);
         }
     }
 
@@ -299,7 +338,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     }
 
     /// Draws the conclusions from the server's view of the lane.
-    async fn look_at(&mut self, info: &LaneInfo, working: bool) -> Option<TermEnd> {
+    fn look_at(&mut self, info: &LaneInfo, working: bool) -> Option<Look> {
         self.pending = info.pending;
         let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
         self.owned = ours;
@@ -308,11 +347,11 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         let stuck = self.quiet_patrols >= QUIET_PATROLS_MAX && info.pending > 0 && !has_work;
         if stuck && (ours || info.pin_id.is_none()) {
             let error = "messages are pending and none is delivered".to_owned();
-            return Some(TermEnd::Broker(BrokerError::Unavailable { error }));
+            return Some(Look::End(TermEnd::Broker(BrokerError::Unavailable { error })));
         }
         if !ours {
             if has_work && info.pin_id.is_some() {
-                return Some(TermEnd::LaneLost);
+                return Some(Look::End(TermEnd::LaneLost));
             }
             self.cursor = None;
             self.report(self.bench.holding.borrow().clone().as_ref());
@@ -321,27 +360,17 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         if self.barrier.is_raised() && !working {
             let held: Vec<u64> = self.held.keys().copied().collect();
             if self.barrier.try_lower(info, &held) {
-                return self.take_up().await;
+                self.cursor = None;
+                return Some(Look::AllHere);
+            }
+            // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
+            // cannot be asked, so all are let go, and those still open come again.
+            if self.quiet_patrols > 0 && held.len() as u64 > info.unacknowledged {
+                self.held.clear();
             }
         }
         self.measure();
         None
-    }
-
-    /// Reads where the lane stands, now that it is ours and everything is here.
-    async fn take_up(&mut self) -> Option<TermEnd> {
-        match self.bench.store.lane_cursor(&self.bench.lane).await {
-            Ok(cursor) => {
-                self.cursor = Some(cursor);
-                self.bench.holding.send_replace(None);
-                self.report(None);
-                None
-            }
-            Err(error) => {
-                tracing::warn!(lane = self.bench.lane.lane, %error, "the lane cannot be taken up");
-                Some(TermEnd::Broker(BrokerError::Unavailable { error: error.to_string() }))
-            }
-        }
     }
 
     fn report(&self, holding: Option<&Holding>) {

@@ -6,10 +6,16 @@ mod story;
 
 mod stall;
 
+mod asking;
 mod crashes;
+mod faults;
 mod handover;
+mod holds;
+mod hostile;
 mod outcomes;
+mod starting;
 mod stopping;
+mod streams_away;
 
 /// Makes of each `async fn name(dialect: Dialect)` a test on either database.
 macro_rules! on_both_databases {

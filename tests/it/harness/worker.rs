@@ -52,6 +52,11 @@ impl Worker {
         worker
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until `/readyz` answers 200.
     pub(crate) async fn ready(&self) {
         self.until_readyz("the worker is not ready", |answer| answer.status == 200).await;

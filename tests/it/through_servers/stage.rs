@@ -11,6 +11,7 @@ use async_nats::jetstream::{self, Context};
 use async_nats::{HeaderMap, HeaderValue, Subscriber};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use tempfile::TempDir;
 use wakegate::wake::token::token;
@@ -150,7 +151,7 @@ impl Stage {
 
     /// Runs a command to its end.
     pub fn run(&self, arguments: &[&str]) -> Ended {
-        ended(&mut self.command(arguments).env("WAKEGATE_HTTP_ADDR", "127.0.0.1:0"))
+        ended(self.command(arguments).env("WAKEGATE_HTTP_ADDR", "127.0.0.1:0"))
     }
 
     /// `wakegate streams apply`.
@@ -222,8 +223,8 @@ impl Stage {
                 outcomes.arrived.entry(message.subject.to_string()).or_default().push(record);
             }
         };
-        let arrived = tokio::time::timeout(PATIENCE, arrives).await;
-        arrived.unwrap_or_else(|_| panic!("no outcome for {asked:?}; {}", self.nats.log()))
+        let told = tokio::time::timeout(PATIENCE, arrives).await;
+        told.unwrap_or_else(|_| panic!("no outcome for {asked:?}; {}", self.nats.log()))
     }
 
     /// Publishes one event and waits for its outcome.
@@ -292,6 +293,31 @@ impl Stage {
             assert!(!late, "{sql}: {number}, waited for {least}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// PostgreSQL turns everybody out of this database and lets nobody in, or lets them in again.
+    pub async fn refuse_connections(&self, refuse: bool) {
+        let allow = if refuse { "false" } else { "true" };
+        self.alter_database(&format!("WITH ALLOW_CONNECTIONS {allow}"), refuse).await;
+    }
+
+    /// PostgreSQL refuses every write to this database, as a standby does, or takes them again.
+    pub async fn read_only(&self, read_only: bool) {
+        let setting = if read_only { "on" } else { "off" };
+        self.alter_database(&format!("SET default_transaction_read_only = {setting}"), true).await;
+    }
+
+    async fn alter_database(&self, how: &str, turn_out: bool) {
+        let (server, name) = self.database_url.rsplit_once('/').expect("it names a database");
+        let other = format!("{server}/postgres");
+        let mut connection = sqlx::PgConnection::connect(&other).await.unwrap();
+        let alter = sqlx::AssertSqlSafe(format!("ALTER DATABASE {name} {how}"));
+        sqlx::raw_sql(alter).execute(&mut connection).await.unwrap();
+        if turn_out {
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+            sqlx::query(end).bind(name).execute(&mut connection).await.unwrap();
+        }
+        connection.close().await.unwrap();
     }
 
     /// Takes the lanes' consumers away and makes them again: everything that the stream keeps is

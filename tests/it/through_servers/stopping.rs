@@ -21,8 +21,8 @@ on_both_databases!(
 const UNHURRIED: Setting = Setting {
     partitions: 2,
     batch_wakes_max: 20,
-    ack_wait: Duration::from_secs(60),
-    pin_timeout: Duration::from_secs(120),
+    ack_wait: Duration::from_mins(1),
+    pin_timeout: Duration::from_mins(2),
 };
 
 async fn a_worker_that_ends_under_load_gives_its_lanes_to_another_and_nothing_is_lost(

@@ -115,7 +115,7 @@ impl Story<'_> {
     async fn no_wakes_and_rejections(&mut self) {
         let event = || assignment("t7", "a7", 1);
         let mut elsewhere = event();
-        elsewhere.organization = "globex".to_owned();
+        "globex".clone_into(&mut elsewhere.organization);
         let long = "x".repeat(TOO_LARGE);
         self.tell(&[
             (assignment("t7", "", 1), "no_wake:unassigned"),
