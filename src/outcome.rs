@@ -269,8 +269,8 @@ impl OutcomeRecord {
                 self.requested_at = *requested_at;
                 self.decided_at = *decided_at;
             }
-            PriorOutcome::Deduplicated { run_id } => {
-                self.met(OutcomeKind::Deduplicated, *run_id, None);
+            PriorOutcome::Deduplicated { kind, run_id } => {
+                self.met(OutcomeKind::Deduplicated, *run_id, Some(*kind));
             }
             PriorOutcome::Refused { reason, .. } => {
                 self.outcome = OutcomeKind::Refused;

@@ -61,6 +61,8 @@ pub enum PriorOutcome {
     },
     /// The lane's cursor is past it and no row is its own, but its key is known.
     Deduplicated {
+        /// Within the lookback, or at any age.
+        kind: DuplicateKind,
         /// The run it met.
         run_id: RunId,
     },

@@ -1,6 +1,6 @@
 //! Gate 0: a wake already decided repeats its recorded outcome.
 
-use super::{Gate, GateName, Posture, Verdict};
+use super::{Gate, GateName, Posture, Verdict, duplicate};
 use crate::admission::decision::{Decision, PriorOutcome};
 use crate::admission::facts::{Facts, ReadFailure};
 use crate::wake::Wake;
@@ -23,9 +23,10 @@ fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
     let Some(key) = wake.occurrence.key() else { return Ok(Verdict::Pass) };
     let keys = facts.keys.as_ref().map_err(Clone::clone)?;
     Ok(match keys.get(&(wake.organization_id.clone(), key.clone())) {
-        Some(sightings) => Verdict::Conclude(Decision::Repeat(PriorOutcome::Deduplicated {
-            run_id: sightings.run_id,
-        })),
+        Some(sightings) => {
+            let (kind, run_id) = duplicate::met(sightings, wake.requested_at);
+            Verdict::Conclude(Decision::Repeat(PriorOutcome::Deduplicated { kind, run_id }))
+        }
         None => Verdict::Pass,
     })
 }

@@ -117,19 +117,21 @@ impl Model {
     }
 
     /// Gate 0. Retention never reaches into what may be redelivered, so a wake whose run is gone
-    /// has no right answer. A duplicate left no row: what is known of it is its key's own run.
+    /// has no right answer. A duplicate left no row: what is known of it is where its key was seen.
     fn redelivered(&self, index: usize, event: &Event) -> Option<Answer> {
         if self.deleted.contains(&index) {
             return None;
         }
         let mut answer = self.given[index].clone()?.again();
         if answer.outcome == "deduplicated" {
-            let key = event.key().expect("a duplicate has a key");
-            answer.run = self
-                .sightings
-                .iter()
-                .find(|seen| seen.organization == event.organization && seen.key == key)
-                .map(|seen| seen.run);
+            // At its own timestamp, for it has no part in the lane's clock any more.
+            let (t, key) = (event.stored_at, event.key().expect("a duplicate has a key"));
+            let of_key =
+                |seen: &&Sighting| seen.organization == event.organization && seen.key == key;
+            let seen: Vec<&Sighting> = self.sightings.iter().filter(of_key).collect();
+            let recent = seen.iter().filter(|s| s.at > t - 24 * 3_600 * SECOND && s.at <= t);
+            let newest = recent.max_by_key(|seen| (seen.at, self.ids[seen.run]));
+            answer.run = newest.or(seen.first()).map(|seen| seen.run);
         }
         Some(answer)
     }

@@ -137,6 +137,7 @@ async fn shutdowns_amid_an_attempt_do_not_make_a_wake_poison(dialect: Dialect) {
     stalled.no_more(&stage).await;
     assert_eq!(stage.outcome(&bad).await["outcome"], "queued");
     assert_eq!(stage.outcome(&after).await["outcome"], "queued");
+    stage.settled().await;
     // The note goes after the acknowledgement.
     stage.until_number(&format!("SELECT 1 - ({attempts})"), 1).await;
 }
