@@ -14,7 +14,12 @@ pub struct Barrier {
     pin_id: Option<Arc<str>>,
     last_consumer_sequence: Option<u64>,
     raised: bool,
+    times_raised: u64,
 }
+
+/// The barrier as it was when the server was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked(u64);
 
 /// Why the barrier went up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +43,17 @@ impl Barrier {
         };
         self.pin_id.clone_from(&delivery.pin_id);
         self.last_consumer_sequence = Some(delivery.consumer_sequence);
-        self.raised |= raised.is_some();
+        if raised.is_some() {
+            self.raised = true;
+            self.times_raised += 1;
+        }
         raised
+    }
+
+    /// To be taken when the server is asked, and given back with its answer.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        Asked(self.times_raised)
     }
 
     /// Whether nothing may be decided.
@@ -62,9 +76,11 @@ impl Barrier {
     }
 
     /// Lowers the barrier if what is unacknowledged is exactly what is held: as many, none of them
-    /// at or below the server's floor, and under our pin.
-    pub fn try_lower(&mut self, info: &LaneInfo, held: &[u64]) -> bool {
-        let all_here = info.unacknowledged == held.len() as u64
+    /// at or below the server's floor, and under our pin. An answer to what was asked before the
+    /// barrier went up says nothing: its number may be that of what was lost.
+    pub fn try_lower(&mut self, info: &LaneInfo, asked: Asked, held: &[u64]) -> bool {
+        let all_here = asked == self.asked()
+            && info.unacknowledged == held.len() as u64
             && held.iter().all(|sequence| *sequence > info.ack_floor)
             && !self.is_pinned_elsewhere(info);
         if all_here {
@@ -133,8 +149,21 @@ mod tests {
         ] {
             let mut barrier = Barrier::default();
             barrier.observe(&delivery(1, "a"));
-            assert_eq!(barrier.try_lower(&asked, &held), lowered, "{what}");
+            let now = barrier.asked();
+            assert_eq!(barrier.try_lower(&asked, now, &held), lowered, "{what}");
             assert_eq!(barrier.is_raised(), !lowered, "{what}");
         }
+    }
+
+    #[test]
+    fn an_answer_from_before_the_gap_does_not_lower_the_barrier() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(9, "a"));
+        assert!(barrier.try_lower(&info(1, 8, Some("a")), barrier.asked(), &[9]));
+        // The server has sent 10, which is lost, and is asked; then 11 arrives.
+        let asked = barrier.asked();
+        assert_eq!(barrier.observe(&delivery(11, "a")), Some(Raised::Gap));
+        assert!(!barrier.try_lower(&info(1, 9, Some("a")), asked, &[11]));
+        assert!(barrier.is_raised());
     }
 }

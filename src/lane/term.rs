@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
 use super::awaited::{Awaited, next, poll_some};
-use super::barrier::Barrier;
+use super::barrier::{Asked, Barrier};
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
 use super::{Holding, STANDBY};
 use crate::audit::AuditLog;
@@ -70,6 +70,8 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     pending: u64,
     /// Set once the term only finishes what it has.
     ending: Option<TermEnd>,
+    /// The barrier when the server was last asked.
+    asked: Asked,
     /// Shutdown was asked for: a hold is no longer waited out.
     stopping: bool,
 }
@@ -90,6 +92,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             quiet_patrols: 0,
             pending: 0,
             ending: None,
+            asked: Barrier::default().asked(),
             stopping: false,
         }
     }
@@ -157,6 +160,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.taken_up(cursor);
                 }
                 () = tokio::time::sleep_until(ask_at), if asks => {
+                    self.asked = self.barrier.asked();
                     asking = Some(Box::pin(bench.consumer.info()));
                 }
                 info = poll_some(&mut asking) => {
@@ -179,6 +183,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.taken_in = 0;
                     self.keep().await;
                     if asking.is_none() && self.ending.is_none() {
+                        self.asked = self.barrier.asked();
                         asking = Some(Box::pin(bench.consumer.info()));
                     }
                 }
@@ -301,8 +306,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         }
     }
 
-    /// The next wakes in stream order: as many as are here, up to the limits, and a message that has
-    /// been delivered too often by itself.
+    /// The next wakes in stream order, up to the limits; what was delivered too often by itself.
     fn take_batch(&mut self) -> Vec<Delivery> {
         let options = &self.bench.options;
         let mut batch: Vec<Delivery> = Vec::new();
@@ -355,7 +359,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         }
         if self.barrier.is_raised() && !working {
             let held: Vec<u64> = self.held.keys().copied().collect();
-            if self.barrier.try_lower(info, &held) {
+            if self.barrier.try_lower(info, self.asked, &held) {
                 self.cursor = None;
                 return Some(Look::AllHere);
             }
