@@ -7,7 +7,7 @@ use crate::workloads::Workload;
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// Publishing with so many PubAcks outstanding.
+    /// Publishing, with so many not yet acknowledged.
     Publish { outstanding: usize },
     /// Pull and acknowledge, nothing else.
     Noop,

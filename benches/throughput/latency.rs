@@ -95,7 +95,7 @@ pub(crate) async fn of_worker(
         let answer = answer.ok_or("the subscription ended")?;
         let at: usize = answer.subject.rsplit('.').next().unwrap_or_default().parse()?;
         arrived[at] = Some(now);
-        if at % LOOK_UP_EVERY == 0 {
+        if at.is_multiple_of(LOOK_UP_EVERY) {
             looks.send(answer.payload)?;
         }
     }
@@ -140,14 +140,18 @@ async fn look_up(
             return Err(format!("an event of a new task was not queued: {record}").into());
         }
         let run = record["run_id"].as_str().ok_or("no run_id")?;
-        let (postgres, sqlite) =
-            ("SELECT count(*) FROM runs WHERE id = $1::uuid", "SELECT count(*) FROM runs WHERE id = $1");
+        let (postgres, sqlite) = (
+            "SELECT count(*) FROM runs WHERE id = $1::uuid",
+            "SELECT count(*) FROM runs WHERE id = $1",
+        );
         let found: i64 = match &connections {
             Connections::Postgres(pool) => {
                 let run: uuid::Uuid = run.parse()?;
                 sqlx::query_scalar(postgres).bind(run).fetch_one(pool).await?
             }
-            Connections::Sqlite(pool) => sqlx::query_scalar(sqlite).bind(run).fetch_one(pool).await?,
+            Connections::Sqlite(pool) => {
+                sqlx::query_scalar(sqlite).bind(run).fetch_one(pool).await?
+            }
         };
         if found != 1 {
             return Err(format!("run {run} was told of and is not there").into());

@@ -6,6 +6,13 @@
 //! name holds all three. `--quick` takes few events and one round, `--rounds N` sets the rounds,
 //! `--list` names every measurement.
 
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for people: none is near the limits of its type"
+)]
+
 mod cells;
 mod database;
 mod latency;

@@ -152,18 +152,20 @@ impl Bench {
         database.delete(&self.cluster).await?;
         // Several lanes decide from what others are about to change.
         let runs_too_many = rows.queued.saturating_sub(exact.queued);
-        Ok(Sample { details: json!({ "runs_too_many": runs_too_many }), ..Sample::rate(count, took) })
+        Ok(Sample {
+            details: json!({ "runs_too_many": runs_too_many }),
+            ..Sample::rate(count, took)
+        })
     }
 
     async fn table(&self, dialect: Dialect, table: Table, salt: u64) -> Result<Sample> {
         let mut kept = self.kept.lock().await;
-        let database = match kept.remove(&(dialect, table)) {
-            Some(database) => database,
-            None => {
-                let database = self.database(dialect, 1).await?;
-                table.fill(&database, self.quick).await?;
-                database
-            }
+        let database = if let Some(database) = kept.remove(&(dialect, table)) {
+            database
+        } else {
+            let database = self.database(dialect, 1).await?;
+            table.fill(&database, self.quick).await?;
+            database
         };
         let mut sample = self.work(&database, dialect, Workload::Mixed, salt).await?;
         sample.details["rows_before"] = json!(table.rows(self.quick));

@@ -63,7 +63,9 @@ impl Wake {
         let info = message.info()?;
         let key = format!(
             "task_assigned:{}:{}:{}",
-            mutation.task_id, mutation.new_assignee_agent_profile_id, mutation.assignment_generation
+            mutation.task_id,
+            mutation.new_assignee_agent_profile_id,
+            mutation.assignment_generation
         );
         let payload = serde_json::json!({
             "reason": "task_assigned",

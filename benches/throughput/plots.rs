@@ -25,12 +25,14 @@ pub(crate) fn page(report: &Report) -> String {
          <title>wakegate: benchmark</title><style>{STYLE}</style>\n<h1>wakegate: benchmark</h1>\n"
     );
     if report.quick {
-        page.push_str("<p class=\"quick\">Quick form: shows that it works, not how fast it is.</p>");
+        page.push_str(
+            "<p class=\"quick\">Quick form: shows that it works, not how fast it is.</p>",
+        );
     }
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<p>Medians of {} round(s); a line shows the least and the greatest. Compare within this \
-         page only. The whole run took {} s.</p>\n",
+         page only. The whole run took {} s.</p>",
         report.rounds,
         report.took.as_secs()
     );
@@ -41,10 +43,10 @@ pub(crate) fn page(report: &Report) -> String {
         ("Cost against table size, mixed workload", table_size(report)),
     ] {
         if let Some(plot) = plot {
-            let _ = write!(page, "<h2>{title}</h2>\n{plot}\n");
+            let _ = writeln!(page, "<h2>{title}</h2>\n{plot}");
         }
     }
-    let _ = write!(page, "<h2>Figures</h2>\n<pre>{}</pre>\n</html>\n", escaped(&report.table()));
+    let _ = writeln!(page, "<h2>Figures</h2>\n<pre>{}</pre>\n</html>", escaped(&report.table()));
     page
 }
 
@@ -142,9 +144,10 @@ fn table_size(report: &Report) -> Option<String> {
         Curve { name: format!("wakegate {dialect}"), points }
     };
     let curves = Dialect::BOTH.map(curve);
-    let most = curves.iter().flat_map(|curve| &curve.points).fold((0.0, 0.0), |most, point| {
-        (f64::max(most.0, point.0), f64::max(most.1, point.1))
-    });
+    let most = curves
+        .iter()
+        .flat_map(|curve| &curve.points)
+        .fold((0.0, 0.0), |most, point| (f64::max(most.0, point.0), f64::max(most.1, point.1)));
     let ticks = |most: f64, unit: &str| {
         [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| (most * part, format!("{:.2} {unit}", most * part)))
     };
@@ -190,9 +193,11 @@ fn chart(curves: &[Curve], across: &[(f64, String)], up: &[(f64, String)]) -> Op
         );
     }
     for (curve, colour) in drawn.iter().zip(COLOURS) {
-        let points = curve.points.iter().filter(|point| (left..=right).contains(&point.0)).map(
-            |point| format!("{:.1},{:.1}", x(point.0), y(point.1.clamp(bottom, top))),
-        );
+        let points = curve
+            .points
+            .iter()
+            .filter(|point| (left..=right).contains(&point.0))
+            .map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1.clamp(bottom, top))));
         let points = points.collect::<Vec<_>>().join(" ");
         let _ = write!(
             plot,

@@ -44,16 +44,16 @@ impl Cluster {
         let bin = binaries()?;
         let directory = tempfile::Builder::new().prefix("wakegate-bench-pg-").tempdir()?.keep();
         let user = unprivileged_user();
-        if let Some(user) = &user {
+        if let Some(user) = user {
             run(Command::new("chown").arg(user).arg(&directory))?;
         }
         let data = directory.join("data");
-        let mut initdb = as_user(user.as_deref(), &bin.join("initdb"))?;
+        let mut initdb = as_user(user, &bin.join("initdb"))?;
         initdb.arg("-D").arg(&data);
         run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]))?;
 
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let server = as_user(user.as_deref(), &bin.join("postgres"))?;
+        let server = as_user(user, &bin.join("postgres"))?;
         let mut supervisor = Command::new("sh");
         supervisor.args(["-c", SUPERVISE, "sh"]).arg(&directory);
         supervisor.arg(server.get_program()).args(server.get_args());
@@ -98,7 +98,7 @@ impl Cluster {
     }
 
     async fn answers(&self) -> Result<()> {
-        let up = eventually("PostgreSQL", Duration::from_secs(60), async || {
+        let up = eventually("PostgreSQL", Duration::from_mins(1), async || {
             Ok(PgConnection::connect(&self.url("postgres")).await.ok())
         });
         match up.await {
@@ -133,9 +133,8 @@ fn binaries() -> Result<PathBuf> {
 
 /// What the server calls itself.
 pub(crate) fn version() -> String {
-    let said = binaries().and_then(|bin| {
-        Ok(Command::new(bin.join("postgres")).arg("--version").output()?.stdout)
-    });
+    let said = binaries()
+        .and_then(|bin| Ok(Command::new(bin.join("postgres")).arg("--version").output()?.stdout));
     said.map(|said| String::from_utf8_lossy(&said).trim().to_owned()).unwrap_or_default()
 }
 

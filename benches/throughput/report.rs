@@ -151,7 +151,9 @@ impl Report {
     pub(crate) fn table(&self) -> String {
         let mut text = format!("{}\n", self.machine);
         if self.quick {
-            text.push_str("QUICK: few events, one round; shows that it works, not how fast it is.\n");
+            text.push_str(
+                "QUICK: few events, one round; shows that it works, not how fast it is.\n",
+            );
         }
         let ratios = self.ratios();
         if !ratios.is_empty() {
@@ -178,9 +180,8 @@ impl Report {
                     "events/s", "median", "min", "max", "/ noop"
                 );
             }
-            let ratio = noop.map_or_else(String::new, |noop| {
-                format!("{:.3}", row.median().value / noop)
-            });
+            let ratio =
+                noop.map_or_else(String::new, |noop| format!("{:.3}", row.median().value / noop));
             let _ = writeln!(
                 text,
                 "{:<32}{:>12.0}{:>12.0}{:>12.0}{ratio:>12}",
@@ -199,8 +200,18 @@ impl Report {
                 let _ = writeln!(
                     text,
                     "\n{:<32}{:>9}{:>8}{:>11}{:>10}{:>10}\n{:<32}{:>9}{:>8}{:>11}{:>10}{:>10}",
-                    "CPU seconds per million events", "worker", "nats", "postgres", "memory",
-                    "batch", "", "", "", "", "peak MiB", "mean"
+                    "CPU seconds per million events",
+                    "worker",
+                    "nats",
+                    "postgres",
+                    "memory",
+                    "batch",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "peak MiB",
+                    "mean"
                 );
             }
             let cell = |pointer: &str| {
@@ -228,7 +239,10 @@ impl Report {
                     text,
                     "\n{:<32}{:>12}{:>12}{:>12}{:>12}",
                     format!("ms at {rates} events/s"),
-                    "p50", "p95", "p99", "max"
+                    "p50",
+                    "p95",
+                    "p99",
+                    "max"
                 );
             }
             let cell = |pointer: &str| row.detail(pointer).unwrap_or(f64::NAN);

@@ -66,8 +66,12 @@ impl Stream {
         self.publish_by(events, PIPELINED).await
     }
 
-    /// Publishes with so many PubAcks outstanding.
-    pub(crate) async fn publish_by(&self, events: &[Event], outstanding: usize) -> Result<Duration> {
+    /// Publishes, with so many not yet acknowledged.
+    pub(crate) async fn publish_by(
+        &self,
+        events: &[Event],
+        outstanding: usize,
+    ) -> Result<Duration> {
         let started = Instant::now();
         let mut waiting = VecDeque::with_capacity(outstanding);
         for event in events {
@@ -89,11 +93,11 @@ impl Stream {
 
     /// Waits until each of these consumers has nothing pending and nothing unacknowledged.
     pub(crate) async fn settled(&self, consumers: &[String]) -> Result<()> {
-        eventually("every acknowledgement", Duration::from_secs(60), async || {
+        eventually("every acknowledgement", Duration::from_mins(1), async || {
             for name in consumers {
-                let mut consumer: PullConsumer =
+                let consumer: PullConsumer =
                     self.context.get_consumer_from_stream(name, STREAM).await?;
-                let info = consumer.info().await?;
+                let info = consumer.cached_info();
                 if info.num_pending > 0 || info.num_ack_pending > 0 {
                     return Ok(None);
                 }

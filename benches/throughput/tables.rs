@@ -70,7 +70,8 @@ impl Table {
         let indices = if self.is_kept() { drop_indices(database).await? } else { Vec::new() };
         for from in (0..rows).step_by(CHUNK) {
             let to = (from + CHUNK).min(rows);
-            let (postgres, sqlite) = (postgres_runs(from, to, status), sqlite_runs(from, to, status));
+            let (postgres, sqlite) =
+                (postgres_runs(from, to, status), sqlite_runs(from, to, status));
             database.execute(&postgres, &sqlite).await?;
         }
         let keys = "INSERT INTO wake_keys (organization_id, idempotency_key, run_id, requested_at) \

@@ -151,7 +151,7 @@ pub(crate) async fn work(
     let used_after = used(watched);
     let events = (count - before) as f64;
     let per_million = |at: usize| Some((used_after[at]? - used_before[at]?) / events * 1e6);
-    let worked = Worked {
+    let done = Worked {
         events_per_second: events / took.as_secs_f64(),
         cpu: Cpu {
             worker: per_million(0),
@@ -165,7 +165,7 @@ pub(crate) async fn work(
         outcomes: metrics.outcomes(),
     };
     worker.end().await?;
-    Ok(worked)
+    Ok(done)
 }
 
 fn used(watched: [Option<u32>; 4]) -> [Option<f64>; 4] {

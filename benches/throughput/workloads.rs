@@ -70,7 +70,9 @@ impl Workload {
             Self::Refused => {
                 (0..count).for_each(|n| events.write(n % EXHAUSTED_TASKS, n, n + 1));
             }
-            Self::Hot => (0..count).for_each(|n| events.write(0, if n % 2 == 0 { 0 } else { n }, n)),
+            Self::Hot => {
+                (0..count).for_each(|n| events.write(0, if n % 2 == 0 { 0 } else { n }, n));
+            }
         }
         assert_eq!(events.events.len(), count, "a multiple of 100 was asked for");
         events.events
@@ -194,7 +196,7 @@ fn id(salt: u64, kind: char, number: usize) -> Uuid {
         .into_uuid()
 }
 
-/// The finalizer of SplitMix64: one to one, and every bit of the answer depends on every bit given.
+/// `SplitMix64`'s last step: one to one, and every bit of the answer depends on every bit given.
 fn scatter(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
