@@ -70,7 +70,12 @@ impl Sample {
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = if self.value < 100.0 { 2 } else { 0 };
-        write!(f, "{:.digits$}  {}", self.value, self.details)
+        write!(f, "{:>9.digits$}", self.value)?;
+        // What the worker's batches spent their time on, in milliseconds.
+        for (stage, ms) in self.details["stage_ms"].as_object().into_iter().flatten() {
+            write!(f, "  {stage} {:.1}", ms.as_f64().unwrap_or_default())?;
+        }
+        Ok(())
     }
 }
 

@@ -4,11 +4,16 @@ use std::fs;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Seconds of processor time that a process and the children it still has, or has had, have used.
-pub(crate) fn cpu_seconds(root: u32) -> Option<f64> {
-    let own = Times::of(root)?;
+/// Seconds of processor time that a process has used.
+pub(crate) fn cpu_seconds(pid: u32) -> Option<f64> {
+    Some(Times::of(pid)?.own as f64 / ticks_per_second())
+}
+
+/// The same with the children that it still has, or has had.
+pub(crate) fn family_cpu_seconds(root: u32) -> Option<f64> {
+    let root_times = Times::of(root)?;
     let living: u64 = children(root).into_iter().filter_map(Times::of).map(|it| it.own).sum();
-    Some((own.own + own.reaped + living) as f64 / ticks_per_second())
+    Some((root_times.own + root_times.reaped + living) as f64 / ticks_per_second())
 }
 
 /// Most memory that a process has had resident so far, in MiB.

@@ -21,6 +21,8 @@ const PIPELINED: usize = 1_024;
 pub(crate) const PULL: usize = 500;
 /// A consumer's messages that wait for their acknowledgement: room for one pull more.
 const UNACKNOWLEDGED_MAX: i64 = 2 * 500;
+/// A busy disk may keep the server waiting.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const STREAM: &str = "WAKES";
 const AUDIT_STREAM: &str = "WAKE_AUDIT";
 /// Messages that the audit stream keeps of one subject, hence at least of all.
@@ -41,7 +43,8 @@ impl Stream {
         let extra = format!("pid_file: \"{}\"", pid_file.display());
         let server = Nats::start_with(JetStream::On, &extra).await;
         worker::apply_streams(scratch.path(), &server.url())?;
-        let context = jetstream::new(server.client().await);
+        let mut context = jetstream::new(server.client().await);
+        context.set_timeout(ANSWER_WITHIN);
         Ok(Self { context, server, scratch })
     }
 

@@ -130,15 +130,15 @@ pub(crate) async fn work(
 ) -> Result<Worked> {
     let mut worker = Worker::start(stream, database_url)?;
     let postgres = cluster.map(Cluster::pid).transpose()?;
-    let watched = [Some(worker.pid()), Some(stream.pid()?), postgres, Some(std::process::id())];
-    let mut begun: Option<(Instant, u64, [Option<f64>; 4])> = None;
+    let watched = Watched { worker: worker.pid(), nats: stream.pid()?, postgres };
+    let mut begun: Option<(Instant, u64, Cpu)> = None;
     let mut asking = tokio::time::interval(ASK_EVERY);
     let metrics = loop {
         asking.tick().await;
         let Some(metrics) = worker.metrics().await? else { continue };
         let decided = metrics.outcomes().total();
         if decided > 0 && begun.is_none() {
-            begun = Some((Instant::now(), decided, used(watched)));
+            begun = Some((Instant::now(), decided, watched.used()));
         }
         if decided >= count {
             break metrics;
@@ -148,17 +148,11 @@ pub(crate) async fn work(
     stream.settled(&consumers).await?;
     let (started, before, used_before) = begun.ok_or("nothing was decided")?;
     let took = started.elapsed();
-    let used_after = used(watched);
+    let used_after = watched.used();
     let events = (count - before) as f64;
-    let per_million = |at: usize| Some((used_after[at]? - used_before[at]?) / events * 1e6);
     let done = Worked {
         events_per_second: events / took.as_secs_f64(),
-        cpu: Cpu {
-            worker: per_million(0),
-            nats: per_million(1),
-            postgres: per_million(2),
-            bench: per_million(3),
-        },
+        cpu: used_after.since(used_before, events / 1e6),
         memory_peak_mib: process::memory_peak_mib(worker.pid()),
         batch_wakes_mean: metrics.mean("wakegate_batch_wakes", ""),
         stage_ms: metrics.stages(),
@@ -168,8 +162,35 @@ pub(crate) async fn work(
     Ok(done)
 }
 
-fn used(watched: [Option<u32>; 4]) -> [Option<f64>; 4] {
-    watched.map(|pid| process::cpu_seconds(pid?))
+/// Processes, by id.
+struct Watched {
+    worker: u32,
+    nats: u32,
+    postgres: Option<u32>,
+}
+
+impl Watched {
+    /// Seconds so far.
+    fn used(&self) -> Cpu {
+        Cpu {
+            worker: process::cpu_seconds(self.worker),
+            nats: process::cpu_seconds(self.nats),
+            postgres: self.postgres.and_then(process::family_cpu_seconds),
+            bench: process::cpu_seconds(std::process::id()),
+        }
+    }
+}
+
+impl Cpu {
+    fn since(self, before: Self, millions: f64) -> Self {
+        let per_million = |now: Option<f64>, then: Option<f64>| Some((now? - then?) / millions);
+        Self {
+            worker: per_million(self.worker, before.worker),
+            nats: per_million(self.nats, before.nats),
+            postgres: per_million(self.postgres, before.postgres),
+            bench: per_million(self.bench, before.bench),
+        }
+    }
 }
 
 /// What a worker serves for Prometheus.
