@@ -12,7 +12,7 @@ root := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 # goes last, for shells that do not know it.
 export PATH := $(root)/.tools:$(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check tools deny clean
+.PHONY: help demo test check bench tools deny clean
 
 help: ## Says what there is
 	@echo 'wakegate: turns wake events on NATS JetStream into runs, and says why when it does not.'
@@ -35,6 +35,12 @@ check: ## Checks format, lints, documentation and what the documents claim
 	@cd "$(root)" && cargo clippy --all-targets -- -D warnings
 	@cd "$(root)" && RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 	@cd "$(root)" && cargo test --quiet --test it tidy::
+
+# QUICK=1 shows in two minutes that it works. ONLY='wakegate postgres mixed' measures what has these
+# words in its name.
+bench: tools ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=...)
+	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
+	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(ONLY)
 
 tools: ## Fetches nats-server into .tools/ unless a new enough one is there
 	@"$(root)/scripts/nats-server"

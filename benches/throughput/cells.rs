@@ -1,0 +1,82 @@
+//! Every measurement by its name.
+
+use crate::database::Dialect;
+use crate::tables::Table;
+use crate::workloads::Workload;
+
+/// One measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// Publishing, with so many not yet acknowledged.
+    Publish { outstanding: usize },
+    /// Pull and acknowledge, nothing else.
+    Noop,
+    /// The rows of the all-admit workload, written in bulk.
+    Insert { dialect: Dialect, connections: usize },
+    /// The plain worker on the mixed workload.
+    Plain { dialect: Dialect, lanes: usize },
+    /// wakegate on an empty database.
+    Worker { dialect: Dialect, workload: Workload },
+    /// wakegate, mixed workload, on a database that holds something.
+    Table { dialect: Dialect, table: Table },
+    /// Publish to receive, without a worker.
+    Receive { per_second: u32 },
+    /// Publish to the run's outcome.
+    Latency { dialect: Dialect, per_second: u32 },
+}
+
+/// What a measurement counts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    EventsPerSecond,
+    /// At the median.
+    Milliseconds,
+}
+
+pub(crate) const RATES: [u32; 2] = [200, 2_000];
+
+impl Cell {
+    /// All, in the order of the report.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut cells =
+            vec![Self::Publish { outstanding: 1 }, Self::Publish { outstanding: 1024 }, Self::Noop];
+        for dialect in Dialect::BOTH {
+            // SQLite has one writer.
+            let connections = if dialect == Dialect::Postgres { &[1, 2][..] } else { &[1] };
+            cells.extend(
+                connections.iter().map(|&connections| Self::Insert { dialect, connections }),
+            );
+            cells.extend([1, 16].map(|lanes| Self::Plain { dialect, lanes }));
+            cells.extend(Workload::ALL.map(|workload| Self::Worker { dialect, workload }));
+        }
+        for dialect in Dialect::BOTH {
+            cells.extend(Table::ALL.map(|table| Self::Table { dialect, table }));
+        }
+        cells.extend(RATES.map(|per_second| Self::Receive { per_second }));
+        for dialect in Dialect::BOTH {
+            cells.extend(RATES.map(|per_second| Self::Latency { dialect, per_second }));
+        }
+        cells
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Publish { outstanding: 1 } => "stream publish awaited".to_owned(),
+            Self::Publish { .. } => "stream publish pipelined".to_owned(),
+            Self::Noop => "stream noop".to_owned(),
+            Self::Insert { dialect, connections } => format!("insert {dialect} {connections}"),
+            Self::Plain { dialect, lanes } => format!("plain {dialect} {lanes}"),
+            Self::Worker { dialect, workload } => format!("wakegate {dialect} {workload}"),
+            Self::Table { dialect, table } => format!("table {dialect} {table}"),
+            Self::Receive { per_second } => format!("latency stream {per_second}"),
+            Self::Latency { dialect, per_second } => format!("latency {dialect} {per_second}"),
+        }
+    }
+
+    pub(crate) fn unit(&self) -> Unit {
+        match self {
+            Self::Receive { .. } | Self::Latency { .. } => Unit::Milliseconds,
+            _ => Unit::EventsPerSecond,
+        }
+    }
+}

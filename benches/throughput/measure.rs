@@ -1,0 +1,273 @@
+//! How each measurement is made. Every one checks what it left behind: a figure is worth nothing
+//! where the work was not done.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::cells::Cell;
+use crate::database::{Database, Dialect};
+use crate::latency::{self, Latency};
+use crate::postgres::Cluster;
+use crate::stream::{self, Stream};
+use crate::tables::Table;
+use crate::workloads::{EXHAUSTED_TASKS, Outcomes, Workload, organization, task_id};
+use crate::{Result, plain, rows, worker};
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    pub(crate) rounds: usize,
+    /// Events for the stream alone and for wakegate.
+    events: usize,
+    /// Events published one after the other.
+    awaited: usize,
+    /// Events for one lane of the plain worker; for 16 four times as many.
+    plain: usize,
+    /// Seconds of steady load.
+    load_seconds: usize,
+}
+
+const FULL: Scale =
+    Scale { rounds: 3, events: 120_000, awaited: 20_000, plain: 6_000, load_seconds: 5 };
+const QUICK: Scale =
+    Scale { rounds: 1, events: 10_000, awaited: 2_000, plain: 1_000, load_seconds: 2 };
+/// Quicker than this, what is to coalesce is published within the coalescing window.
+const APART_SECONDS_MAX: f64 = 4.5;
+
+/// What every measurement needs.
+pub(crate) struct Bench {
+    pub(crate) scale: Scale,
+    quick: bool,
+    cluster: Cluster,
+    databases: AtomicU64,
+    /// Those that took long to fill.
+    kept: Mutex<HashMap<Kept, Database>>,
+}
+
+type Kept = (Dialect, Table);
+
+/// One measurement's result in one round.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    pub(crate) value: f64,
+    pub(crate) details: Value,
+}
+
+impl Sample {
+    fn rate(count: usize, took: std::time::Duration) -> Self {
+        Self { value: count as f64 / took.as_secs_f64(), details: json!({}) }
+    }
+
+    fn latency(latency: &Latency) -> Result<Self> {
+        Ok(Self { value: latency.p50, details: serde_json::to_value(latency)? })
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = if self.value < 100.0 { 2 } else { 0 };
+        write!(f, "{:>9.digits$}", self.value)?;
+        // What the worker's batches spent their time on, in milliseconds.
+        for (stage, ms) in self.details["stage_ms"].as_object().into_iter().flatten() {
+            write!(f, "  {stage} {:.1}", ms.as_f64().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    /// Starts the database server; each measurement starts a nats-server of its own.
+    pub(crate) async fn start(quick: bool) -> Result<Self> {
+        let cluster = Cluster::start().await?;
+        Database::prepare(&cluster).await?;
+        let scale = if quick { QUICK } else { FULL };
+        let kept = Mutex::new(HashMap::new());
+        Ok(Self { scale, quick, cluster, databases: AtomicU64::new(0), kept })
+    }
+
+    /// Measures once. `turn` is never the same twice in a run.
+    pub(crate) async fn measure(&self, cell: Cell, turn: usize) -> Result<Sample> {
+        let salt = turn as u64 + 1;
+        match cell {
+            Cell::Publish { outstanding } => self.publish(outstanding, salt).await,
+            Cell::Noop => self.noop(salt).await,
+            Cell::Insert { dialect, connections } => self.insert(dialect, connections, salt).await,
+            Cell::Plain { dialect, lanes } => self.plain(dialect, lanes, salt).await,
+            Cell::Worker { dialect, workload } => {
+                let database = self.database(dialect, 1).await?;
+                let sample = self.work(&database, dialect, workload, salt).await?;
+                database.delete(&self.cluster).await?;
+                Ok(sample)
+            }
+            Cell::Table { dialect, table } => self.table(dialect, table, salt).await,
+            Cell::Receive { per_second } => {
+                let stream = Stream::start().await?;
+                let events = self.load(per_second, salt);
+                Sample::latency(&latency::of_consumer(&stream, events, per_second).await?)
+            }
+            Cell::Latency { dialect, per_second } => self.latency(dialect, per_second, salt).await,
+        }
+    }
+
+    async fn database(&self, dialect: Dialect, connections: usize) -> Result<Database> {
+        let name = format!("bench_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        Database::create(dialect, &self.cluster, &name, u32::try_from(connections)?).await
+    }
+
+    async fn publish(&self, outstanding: usize, salt: u64) -> Result<Sample> {
+        let count = if outstanding == 1 { self.scale.awaited } else { self.scale.events };
+        let stream = Stream::start().await?;
+        let took = stream.publish_by(&Workload::Admit.events(count, salt), outstanding).await?;
+        Ok(Sample::rate(count, took))
+    }
+
+    async fn noop(&self, salt: u64) -> Result<Sample> {
+        let count = self.scale.events;
+        let stream = Stream::start().await?;
+        stream.publish(&Workload::Mixed.events(count, salt)).await?;
+        Ok(Sample::rate(count, stream::consume(&stream, count).await?))
+    }
+
+    async fn insert(&self, dialect: Dialect, connections: usize, salt: u64) -> Result<Sample> {
+        let count = self.scale.events;
+        let database = self.database(dialect, connections).await?;
+        database.checkpoint().await?;
+        let events = Workload::Admit.events(count, salt);
+        let took = rows::insert(&database, &events, connections).await?;
+        expect("the rows", database.rows().await?, Workload::Admit.outcomes(count))?;
+        database.delete(&self.cluster).await?;
+        Ok(Sample::rate(count, took))
+    }
+
+    async fn plain(&self, dialect: Dialect, lanes: usize, salt: u64) -> Result<Sample> {
+        let count = if lanes == 1 { self.scale.plain } else { 4 * self.scale.plain };
+        let stream = Stream::start().await?;
+        let database = self.database(dialect, lanes).await?;
+        publish_within_the_window(&stream, Workload::Mixed, count, salt).await?;
+        database.checkpoint().await?;
+        let took = plain::work(&stream, &database, lanes, count).await?;
+        let (rows, exact) = (database.rows().await?, Workload::Mixed.outcomes(count));
+        if lanes == 1 {
+            expect("the rows", rows, Outcomes { deduplicated: 0, ..exact })?;
+        }
+        database.delete(&self.cluster).await?;
+        // Several lanes decide from what others are about to change.
+        let runs_too_many = rows.queued.saturating_sub(exact.queued);
+        Ok(Sample {
+            details: json!({ "runs_too_many": runs_too_many }),
+            ..Sample::rate(count, took)
+        })
+    }
+
+    async fn table(&self, dialect: Dialect, table: Table, salt: u64) -> Result<Sample> {
+        let mut kept = self.kept.lock().await;
+        let database = if let Some(database) = kept.remove(&(dialect, table)) {
+            database
+        } else {
+            let database = self.database(dialect, 1).await?;
+            table.fill(&database, self.quick).await?;
+            database
+        };
+        let mut sample = self.work(&database, dialect, Workload::Mixed, salt).await?;
+        sample.details["rows_before"] = json!(table.rows(self.quick));
+        if table.is_kept() {
+            kept.insert((dialect, table), database);
+        } else {
+            database.delete(&self.cluster).await?;
+        }
+        Ok(sample)
+    }
+
+    async fn work(
+        &self,
+        database: &Database,
+        dialect: Dialect,
+        workload: Workload,
+        salt: u64,
+    ) -> Result<Sample> {
+        let count = self.scale.events;
+        let stream = Stream::start().await?;
+        if workload == Workload::Refused {
+            exhaust(database, salt).await?;
+        }
+        let before = database.rows().await?;
+        publish_within_the_window(&stream, workload, count, salt).await?;
+        database.checkpoint().await?;
+        let postgres = (dialect == Dialect::Postgres).then_some(&self.cluster);
+        let worked = worker::work(&stream, postgres, database.url(), count as u64).await?;
+        let wanted = workload.outcomes(count);
+        expect("the worker's counts", worked.outcomes, wanted)?;
+        let rows = database.rows().await?.without(before);
+        expect("the new rows", rows, Outcomes { deduplicated: 0, ..wanted })?;
+        stream.expect_audited(wanted.refused).await?;
+        let details = serde_json::to_value(&worked)?;
+        Ok(Sample { value: worked.events_per_second, details })
+    }
+
+    async fn latency(&self, dialect: Dialect, per_second: u32, salt: u64) -> Result<Sample> {
+        let stream = Stream::start().await?;
+        let database = self.database(dialect, 1).await?;
+        database.checkpoint().await?;
+        let events = self.load(per_second, salt);
+        let wanted = Workload::Admit.outcomes(events.len());
+        let latency = latency::of_worker(&stream, &database, events, per_second).await?;
+        expect("the rows", database.rows().await?, wanted)?;
+        database.delete(&self.cluster).await?;
+        Sample::latency(&latency)
+    }
+
+    fn load(&self, per_second: u32, salt: u64) -> Vec<crate::workloads::Event> {
+        let count = per_second as usize * self.scale.load_seconds + latency::WARM_UP;
+        Workload::Admit.events(count, salt)
+    }
+}
+
+/// Publishes. The outcomes follow from the construction only if what is to coalesce is published
+/// within the coalescing window.
+async fn publish_within_the_window(
+    stream: &Stream,
+    workload: Workload,
+    count: usize,
+    salt: u64,
+) -> Result<()> {
+    let seconds = stream.publish(&workload.events(count, salt)).await?.as_secs_f64();
+    let apart = match workload {
+        // What belongs together is at most 5,000 events apart.
+        Workload::Mixed => seconds * (5_000.0 / count as f64).min(1.0),
+        Workload::Hot => seconds,
+        Workload::Admit | Workload::Refused => 0.0,
+    };
+    if apart > APART_SECONDS_MAX {
+        return Err(format!("publishing took {seconds:.1} s: too slow to coalesce").into());
+    }
+    Ok(())
+}
+
+/// Uses up the allowance of the tasks that are to be refused.
+async fn exhaust(database: &Database, salt: u64) -> Result<()> {
+    let tasks: Vec<String> = (0..EXHAUSTED_TASKS)
+        .map(|task| format!("('{}', '{}')", organization(task), task_id(salt, task)))
+        .collect();
+    let insert = |id: &str| {
+        format!(
+            "INSERT INTO runs (id, organization_id, agent_profile_id, reason, task_id, actor_type) \
+             SELECT {id}, t.column1, 'seeded-' || n.column1, 'task_assigned', t.column2, 'agent' \
+             FROM (VALUES {}) AS t, (VALUES (1), (2), (3), (4), (5)) AS n",
+            tasks.join(", ")
+        )
+    };
+    let text_id = "lower(substr(hex(randomblob(4)), 1, 8) || '-0000-7000-8000-' || \
+                   hex(randomblob(6)))";
+    database.execute(&insert("gen_random_uuid()"), &insert(text_id)).await
+}
+
+fn expect(what: &str, found: Outcomes, wanted: Outcomes) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(format!("{what} are {found:?}, and have to be {wanted:?}").into())
+}
