@@ -25,6 +25,7 @@ on_both_databases!(
     ac_001_10_tp_10_equal_instants_all_count_in_any_order,
     ac_001_11_tp_12_the_window_is_half_open_to_the_microsecond,
     ac_001_11_a_future_dated_run_does_not_count,
+    ac_001_11_in_one_batch_each_wake_has_its_own_window,
     ac_001_02_every_status_holds_its_slot,
     ac_002_01_concurrent_evaluation_never_refuses_before_n,
     ac_002_04_the_count_is_derived_from_rows_alone,
@@ -185,6 +186,19 @@ async fn ac_001_11_a_future_dated_run_does_not_count<S: Store>(mut case: Case<S>
             .await;
     }
     assert_eq!(case.world.outcomes(&[assignment(0)]).await, ["queued"]);
+}
+
+/// What was read for a later wake of a batch is in the future of an earlier one.
+async fn ac_001_11_in_one_batch_each_wake_has_its_own_window<S: Store>(mut case: Case<S>) {
+    for id in 0..5 {
+        let at = T0 + MINUTE + i64::try_from(id).unwrap();
+        let run = OutsideRun { id: 100 + id, status: "claimed", at, ..Default::default() };
+        case.outside.insert_run(&run).await;
+    }
+    let wake = |at| mutation(at, "t1", "boss", "builder", Value::Null);
+    let batch = [wake(T0), wake(T0 + 2 * MINUTE), wake(T0 + W + 2 * MINUTE)];
+    let outcomes: Vec<String> = case.world.batch(&batch).await.iter().map(brief).collect();
+    assert_eq!(outcomes, ["queued", "refused:allowance_exhausted", "queued"]);
 }
 
 async fn ac_001_02_every_status_holds_its_slot<S: Store>(mut case: Case<S>) {

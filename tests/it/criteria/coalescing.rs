@@ -13,6 +13,7 @@ on_both_databases!(
     ac_001_04_tp_15_an_agent_wake_that_merges_into_a_persons_run_counts_one,
     ac_001_05_tp_15_a_persons_wake_that_merges_into_an_agents_run_counts_none,
     gate_4_the_window_is_half_open_to_the_microsecond,
+    gate_4_in_one_batch_each_wake_has_its_own_window,
     gate_4_a_merge_overwrites_the_payload_and_keeps_instant_and_key,
     gate_4_the_newest_run_wins_and_of_equal_instants_the_greatest_id,
     gate_4_only_a_queued_run_of_the_same_agent_reason_and_task_takes_a_wake_in,
@@ -88,6 +89,32 @@ async fn gate_4_the_window_is_half_open_to_the_microsecond<S: Store>(case: Case<
         let wake = mutation(at + offset, task, "", "builder", json!(1));
         assert_eq!(brief(&world.send(wake).await), expected, "{task}: {offset} µs");
     }
+}
+
+/// What was read for one wake of a batch is no candidate for another outside of its window, and of
+/// two candidates read for two wakes the newer one wins for both.
+async fn gate_4_in_one_batch_each_wake_has_its_own_window<S: Store>(mut case: Case<S>) {
+    let queued = |id, task, at| OutsideRun {
+        id,
+        task: Some(task),
+        at,
+        actor_type: None,
+        ..Default::default()
+    };
+    case.outside.insert_run(&queued(1, "edge", T0)).await;
+    case.outside.insert_run(&queued(2, "newest", T0 + 6 * SECOND)).await;
+    case.outside.insert_run(&queued(3, "newest", T0 + 9 * SECOND)).await;
+    let wake =
+        |task, seconds: i64| mutation(T0 + seconds * SECOND, task, "", "builder", json!(seconds));
+    let batch = [wake("edge", 4), wake("edge", 5), wake("newest", 7), wake("newest", 10)];
+    let records = case.world.batch(&batch).await;
+    let outcomes: Vec<String> = records.iter().map(brief).collect();
+    assert_eq!(outcomes, ["coalesced", "queued", "coalesced", "coalesced"]);
+    let met =
+        |record: &Value, id| assert_eq!(record["run_id"], uuid::Uuid::from_u128(id).to_string());
+    met(&records[0], 1);
+    met(&records[2], 2);
+    met(&records[3], 3);
 }
 
 async fn gate_4_a_merge_overwrites_the_payload_and_keeps_instant_and_key<S: Store>(
