@@ -52,7 +52,8 @@ impl Table {
             (Self::Queued, false) => 100_000,
             (Self::Grown, false) => 1_000_000,
             (Self::Large, false) => 5_000_000,
-            (Self::Unanalysed | Self::Analysed | Self::Queued | Self::Grown, true) => 5_000,
+            (Self::Unanalysed | Self::Analysed | Self::Queued, true) => 5_000,
+            (Self::Grown, true) => 20_000,
             (Self::Large, true) => 50_000,
         }
     }
