@@ -13,6 +13,8 @@ pub(crate) enum Cell {
     Noop,
     /// The rows of the all-admit workload, written in bulk.
     Insert { dialect: Dialect, connections: usize },
+    /// The same into the largest of the tables below: how much the database itself slows down.
+    InsertLarge { dialect: Dialect },
     /// The plain worker on the mixed workload.
     Plain { dialect: Dialect, lanes: usize },
     /// wakegate on an empty database.
@@ -35,22 +37,28 @@ pub(crate) enum Unit {
 
 pub(crate) const RATES: [u32; 2] = [200, 2_000];
 
+/// Connections of the bulk insert that the worker is compared with; SQLite has one writer.
+pub(crate) fn insert_connections(dialect: Dialect) -> usize {
+    match dialect {
+        Dialect::Postgres => 2,
+        Dialect::Sqlite => 1,
+    }
+}
+
 impl Cell {
     /// All, in the order of the report.
     pub(crate) fn all() -> Vec<Self> {
         let mut cells =
             vec![Self::Publish { outstanding: 1 }, Self::Publish { outstanding: 1024 }, Self::Noop];
         for dialect in Dialect::BOTH {
-            // SQLite has one writer.
-            let connections = if dialect == Dialect::Postgres { &[1, 2][..] } else { &[1] };
-            cells.extend(
-                connections.iter().map(|&connections| Self::Insert { dialect, connections }),
-            );
+            let connections = 1..=insert_connections(dialect);
+            cells.extend(connections.map(|connections| Self::Insert { dialect, connections }));
             cells.extend([1, 16].map(|lanes| Self::Plain { dialect, lanes }));
             cells.extend(Workload::ALL.map(|workload| Self::Worker { dialect, workload }));
         }
         for dialect in Dialect::BOTH {
             cells.extend(Table::ALL.map(|table| Self::Table { dialect, table }));
+            cells.push(Self::InsertLarge { dialect });
         }
         cells.extend(RATES.map(|per_second| Self::Receive { per_second }));
         for dialect in Dialect::BOTH {
@@ -65,6 +73,7 @@ impl Cell {
             Self::Publish { .. } => "stream publish pipelined".to_owned(),
             Self::Noop => "stream noop".to_owned(),
             Self::Insert { dialect, connections } => format!("insert {dialect} {connections}"),
+            Self::InsertLarge { dialect } => format!("insert {dialect} large"),
             Self::Plain { dialect, lanes } => format!("plain {dialect} {lanes}"),
             Self::Worker { dialect, workload } => format!("wakegate {dialect} {workload}"),
             Self::Table { dialect, table } => format!("table {dialect} {table}"),

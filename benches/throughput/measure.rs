@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::cells::Cell;
+use crate::cells::{Cell, insert_connections};
 use crate::database::{Database, Dialect};
 use crate::latency::{self, Latency};
 use crate::postgres::Cluster;
@@ -21,8 +21,10 @@ use crate::{Result, plain, rows, worker};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) rounds: usize,
-    /// Events for the stream alone and for wakegate.
+    /// Events for the stream alone, for wakegate, and for the bulk insert.
     events: usize,
+    /// Events on a database that holds something.
+    table: usize,
     /// Events published one after the other.
     awaited: usize,
     /// Events for one lane of the plain worker; for 16 four times as many.
@@ -31,10 +33,22 @@ pub(crate) struct Scale {
     load_seconds: usize,
 }
 
-const FULL: Scale =
-    Scale { rounds: 3, events: 120_000, awaited: 20_000, plain: 6_000, load_seconds: 5 };
-const QUICK: Scale =
-    Scale { rounds: 1, events: 10_000, awaited: 2_000, plain: 1_000, load_seconds: 2 };
+const FULL: Scale = Scale {
+    rounds: 3,
+    events: 100_000,
+    table: 50_000,
+    awaited: 20_000,
+    plain: 4_000,
+    load_seconds: 4,
+};
+const QUICK: Scale = Scale {
+    rounds: 1,
+    events: 10_000,
+    table: 5_000,
+    awaited: 2_000,
+    plain: 1_000,
+    load_seconds: 2,
+};
 /// Quicker than this, what is to coalesce is published within the coalescing window.
 const APART_SECONDS_MAX: f64 = 4.5;
 
@@ -96,10 +110,12 @@ impl Bench {
             Cell::Publish { outstanding } => self.publish(outstanding, salt).await,
             Cell::Noop => self.noop(salt).await,
             Cell::Insert { dialect, connections } => self.insert(dialect, connections, salt).await,
+            Cell::InsertLarge { dialect } => self.insert_large(dialect, salt).await,
             Cell::Plain { dialect, lanes } => self.plain(dialect, lanes, salt).await,
             Cell::Worker { dialect, workload } => {
                 let database = self.database(dialect, 1).await?;
-                let sample = self.work(&database, dialect, workload, salt).await?;
+                let count = self.scale.events;
+                let sample = self.work(&database, dialect, workload, count, salt).await?;
                 database.delete(&self.cluster).await?;
                 Ok(sample)
             }
@@ -163,22 +179,44 @@ impl Bench {
         })
     }
 
-    async fn table(&self, dialect: Dialect, table: Table, salt: u64) -> Result<Sample> {
-        let mut kept = self.kept.lock().await;
-        let database = if let Some(database) = kept.remove(&(dialect, table)) {
-            database
-        } else {
-            let database = self.database(dialect, 1).await?;
-            table.fill(&database, self.quick).await?;
-            database
-        };
-        let mut sample = self.work(&database, dialect, Workload::Mixed, salt).await?;
-        sample.details["rows_before"] = json!(table.rows(self.quick));
-        if table.is_kept() {
-            kept.insert((dialect, table), database);
-        } else {
-            database.delete(&self.cluster).await?;
+    async fn insert_large(&self, dialect: Dialect, salt: u64) -> Result<Sample> {
+        let count = self.scale.table;
+        let database = self.filled(dialect, Table::Large).await?;
+        let before = database.rows().await?;
+        database.checkpoint().await?;
+        let events = Workload::Admit.events(count, salt);
+        let took = rows::insert(&database, &events, insert_connections(dialect)).await?;
+        let rows = database.rows().await?.without(before);
+        expect("the new rows", rows, Workload::Admit.outcomes(count))?;
+        self.keep(dialect, Table::Large, database).await?;
+        Ok(Sample::rate(count, took))
+    }
+
+    /// A database in this state, filled now or earlier.
+    async fn filled(&self, dialect: Dialect, table: Table) -> Result<Database> {
+        if let Some(database) = self.kept.lock().await.remove(&(dialect, table)) {
+            return Ok(database);
         }
+        let database = self.database(dialect, insert_connections(dialect)).await?;
+        table.fill(&database, self.quick).await?;
+        Ok(database)
+    }
+
+    /// For the next round, if it took long to fill.
+    async fn keep(&self, dialect: Dialect, table: Table, database: Database) -> Result<()> {
+        if !table.is_kept() {
+            return database.delete(&self.cluster).await;
+        }
+        self.kept.lock().await.insert((dialect, table), database);
+        Ok(())
+    }
+
+    async fn table(&self, dialect: Dialect, table: Table, salt: u64) -> Result<Sample> {
+        let database = self.filled(dialect, table).await?;
+        let mut sample =
+            self.work(&database, dialect, Workload::Mixed, self.scale.table, salt).await?;
+        sample.details["rows_before"] = json!(table.rows(self.quick));
+        self.keep(dialect, table, database).await?;
         Ok(sample)
     }
 
@@ -187,9 +225,9 @@ impl Bench {
         database: &Database,
         dialect: Dialect,
         workload: Workload,
+        count: usize,
         salt: u64,
     ) -> Result<Sample> {
-        let count = self.scale.events;
         let stream = Stream::start().await?;
         if workload == Workload::Refused {
             exhaust(database, salt).await?;

@@ -40,7 +40,7 @@ pub(crate) fn page(report: &Report) -> String {
         ("Throughput, events per second", throughput(report)),
         ("Processor, seconds per million events", processor(report)),
         ("Latency, from publish to the outcome", latency(report)),
-        ("Cost against table size, mixed workload", table_size(report)),
+        ("Time per event against table size, mixed workload", table_size(report)),
     ] {
         if let Some(plot) = plot {
             let _ = writeln!(page, "<h2>{title}</h2>\n{plot}");
@@ -77,7 +77,7 @@ fn colour(cell: Cell) -> &'static str {
     match cell {
         Cell::Worker { .. } | Cell::Latency { .. } => COLOURS[0],
         Cell::Plain { .. } => COLOURS[1],
-        Cell::Insert { .. } => COLOURS[2],
+        Cell::Insert { .. } | Cell::InsertLarge { .. } => COLOURS[2],
         Cell::Table { .. } => COLOURS[3],
         Cell::Publish { .. } | Cell::Noop | Cell::Receive { .. } => COLOURS[5],
     }
@@ -148,10 +148,13 @@ fn table_size(report: &Report) -> Option<String> {
         .iter()
         .flat_map(|curve| &curve.points)
         .fold((0.0, 0.0), |most, point| (f64::max(most.0, point.0), f64::max(most.1, point.1)));
-    let ticks = |most: f64, unit: &str| {
-        [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| (most * part, format!("{:.2} {unit}", most * part)))
+    let ticks = |most: f64, digits: usize, unit: &str| {
+        [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| {
+            let at = most * part;
+            (at, format!("{at:.digits$} {unit}"))
+        })
     };
-    chart(&curves, &ticks(most.0, "M rows"), &ticks(most.1 * 1.2, "µs/event"))
+    chart(&curves, &ticks(most.0, 2, "M rows"), &ticks(most.1 * 1.2, 0, "µs"))
 }
 
 struct Curve {
@@ -192,11 +195,13 @@ fn chart(curves: &[Curve], across: &[(f64, String)], up: &[(f64, String)]) -> Op
             at + 4.0
         );
     }
+    // What was computed for a tick and for a point may differ in the last digit.
+    let within = left - 1e-6..=right + 1e-6;
     for (curve, colour) in drawn.iter().zip(COLOURS) {
         let points = curve
             .points
             .iter()
-            .filter(|point| (left..=right).contains(&point.0))
+            .filter(|point| within.contains(&point.0))
             .map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1.clamp(bottom, top))));
         let points = points.collect::<Vec<_>>().join(" ");
         let _ = write!(

@@ -1,12 +1,12 @@
 //! What was measured, as a table of 80 columns and as JSON; [`crate::plots`] draws it.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cells::{Cell, RATES, Unit};
+use crate::cells::{Cell, RATES, Unit, insert_connections};
 use crate::database::Dialect;
 use crate::machine::Machine;
 use crate::measure::Sample;
@@ -82,7 +82,29 @@ impl Report {
         let json = serde_json::to_string_pretty(&self.json())?;
         std::fs::write(directory.join("report.json"), json)?;
         std::fs::write(directory.join("report.html"), plots::page(self))?;
+        self.check(&directory)?;
         Ok(directory)
+    }
+
+    /// Reads what was written, as whoever compares runs will.
+    fn check(&self, directory: &Path) -> Result<()> {
+        let json = std::fs::read_to_string(directory.join("report.json"))?;
+        let json: Value = serde_json::from_str(&json)?;
+        for row in &self.rows {
+            let name = row.cell.name();
+            let told = json["measurements"].as_array().into_iter().flatten();
+            let told: Vec<&Value> = told.filter(|told| told["name"] == *name).collect();
+            let [told] = told[..] else { return Err(format!("report.json: no {name}").into()) };
+            if told["median"].as_f64().is_none_or(|median| median <= 0.0) {
+                return Err(format!("report.json: {name} has no median").into());
+            }
+        }
+        let page = std::fs::read_to_string(directory.join("report.html"))?;
+        let whole = page.matches("<svg").count() == page.matches("</svg>").count();
+        if whole && page.ends_with("</html>\n") && !page.contains("NaN") {
+            return Ok(());
+        }
+        Err("report.html is not whole".into())
     }
 
     pub(crate) fn row(&self, cell: Cell) -> Option<&Row> {
@@ -98,7 +120,7 @@ impl Report {
         let worker = |workload| Cell::Worker { dialect, workload };
         let table = |table| Cell::Table { dialect, table };
         let is_postgres = dialect == Dialect::Postgres;
-        let insert = Cell::Insert { dialect, connections: if is_postgres { 2 } else { 1 } };
+        let insert = Cell::Insert { dialect, connections: insert_connections(dialect) };
         let to_noop = if is_postgres { 0.27 } else { 0.22 };
         let plain = Cell::Plain { dialect, lanes: 16 };
         let compared = [
@@ -108,6 +130,7 @@ impl Report {
             (worker(Workload::Refused), Cell::Noop, None),
             (worker(Workload::Hot), Cell::Noop, None),
             (table(Table::Large), table(Table::Fresh), Some(0.85)),
+            (Cell::InsertLarge { dialect }, insert, None),
             (table(Table::Grown), table(Table::Fresh), None),
             (table(Table::Queued), table(Table::Fresh), Some(0.85)),
             (table(Table::Unanalysed), table(Table::Analysed), Some(0.85)),

@@ -52,7 +52,8 @@ impl Table {
             (Self::Queued, false) => 100_000,
             (Self::Grown, false) => 1_000_000,
             (Self::Large, false) => 5_000_000,
-            (Self::Unanalysed | Self::Analysed | Self::Queued | Self::Grown, true) => 5_000,
+            (Self::Unanalysed | Self::Analysed | Self::Queued, true) => 5_000,
+            (Self::Grown, true) => 20_000,
             (Self::Large, true) => 50_000,
         }
     }
@@ -137,17 +138,15 @@ fn postgres_runs(from: usize, to: usize, status: &str) -> String {
          decided_at) \
          SELECT (lpad(to_hex(1750000000000 + n), 12, '0') || '70008000' \
                  || lpad(to_hex(n), 12, '0'))::uuid, \
-             'org-' || lpad((n % 64)::text, 4, '0'), 'project-01', md5('agent' || n)::uuid::text, \
-             'task_assigned', '{status}', \
-             '{{\"reason\":\"task_assigned\",\"task_id\":\"' || md5('task' || n)::uuid::text \
+             'org-' || lpad((n % 64)::text, 4, '0'), 'project-01', agent, 'task_assigned', \
+             '{status}', '{{\"reason\":\"task_assigned\",\"task_id\":\"' || task \
              || '\",\"organization_id\":\"org-0000\",\"project_id\":\"project-01\",' \
-             || '\"actor_type\":\"agent\",\"actor_id\":\"' || md5('actor' || n)::uuid::text || '\"}}', \
-             md5('task' || n)::uuid::text, 'agent', md5('actor' || n)::uuid::text, \
-             'task_assigned:' || md5('task' || n)::uuid::text || ':' \
-             || md5('agent' || n)::uuid::text || ':1', \
-             'task_mutation', to_timestamp((1750000000000 + n) / 1000.0), \
-             to_timestamp((1750000000000 + n) / 1000.0) \
-         FROM generate_series({from}::bigint, {to}::bigint - 1) AS n"
+             || '\"actor_type\":\"agent\",\"actor_id\":\"' || task || '\"}}', \
+             task, 'agent', task, 'task_assigned:' || task || ':' || agent || ':1', \
+             'task_mutation', at, at \
+         FROM (SELECT n, md5('task' || n)::uuid::text AS task, md5('agent' || n)::uuid::text \
+                   AS agent, to_timestamp((1750000000000 + n) / 1000.0) AS at \
+               FROM generate_series({from}::bigint, {to}::bigint - 1) AS n OFFSET 0) AS made"
     )
 }
 
