@@ -22,8 +22,8 @@ pub fn one_line(error: &dyn Error) -> String {
     sanitised(&text)
 }
 
-/// The text without control characters and no longer than [`ERROR_TEXT_BYTES_MAX`]: what an error
-/// quotes may be what a publisher wrote.
+/// The text on one line and no longer than [`ERROR_TEXT_BYTES_MAX`]: what an error quotes may be what
+/// a publisher wrote. Characters that could end the line, hide or reorder it become spaces or U+FFFD.
 #[must_use]
 pub fn sanitised(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(ERROR_TEXT_BYTES_MAX));
@@ -32,7 +32,15 @@ pub fn sanitised(text: &str) -> String {
             line.push('…');
             break;
         }
-        line.push(if character.is_control() { ' ' } else { character });
+        line.push(match character {
+            '\n' | '\r' | '\t' => ' ',
+            hidden if hidden.is_control() => char::REPLACEMENT_CHARACTER,
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{feff}' => char::REPLACEMENT_CHARACTER,
+            plain => plain,
+        });
     }
     line
 }
@@ -41,9 +49,19 @@ pub fn sanitised(text: &str) -> String {
 mod tests {
     use super::*;
 
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] std::io::Error);
+
     #[test]
-    fn error_text_is_one_bounded_line() {
-        assert_eq!(sanitised("a\nb\0c\u{1b}[31m"), "a b c [31m");
-        assert!(sanitised(&"é".repeat(10_000)).len() <= ERROR_TEXT_BYTES_MAX + 3);
+    fn the_cause_chain_is_one_clean_line() {
+        let inner = std::io::Error::other("a\nb\u{0}c\u{202e}d\u{1b}[31m");
+        assert_eq!(one_line(&Outer(inner)), "outer: a b\u{fffd}c\u{fffd}d\u{fffd}[31m");
+    }
+
+    #[test]
+    fn error_text_is_bounded() {
+        let long = sanitised(&"é".repeat(10_000));
+        assert!(long.len() <= ERROR_TEXT_BYTES_MAX + 3 && long.ends_with('…'));
     }
 }

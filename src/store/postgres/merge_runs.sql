@@ -1,12 +1,11 @@
--- Only into what is still queued: a run that was claimed meanwhile is one row less.
+-- Only into what is still queued: a run that was claimed meanwhile is one row less. No join, which
+-- statistics could turn round: the runs are found by their ids, and each then finds its place.
 UPDATE runs r
-SET coalesced_count = r.coalesced_count + j.joined,
-    payload = j.payload,
-    task_id = j.task_id,
-    task_unusable = j.task_unusable,
-    actor_type = j.actor_type,
-    actor_id = j.actor_id
-FROM unnest(
-    $1::uuid[], $2::integer[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[]
-) AS j (id, joined, payload, task_id, task_unusable, actor_type, actor_id)
-WHERE r.id = j.id AND r.status = 'queued'
+SET coalesced_count = r.coalesced_count
+        + ($2::integer[])[array_position($1::uuid[], r.id)],
+    payload = ($3::text[])[array_position($1::uuid[], r.id)],
+    task_id = ($4::text[])[array_position($1::uuid[], r.id)],
+    task_unusable = ($5::boolean[])[array_position($1::uuid[], r.id)],
+    actor_type = ($6::text[])[array_position($1::uuid[], r.id)],
+    actor_id = ($7::text[])[array_position($1::uuid[], r.id)]
+WHERE r.id = ANY ($1::uuid[]) AND r.status = 'queued'

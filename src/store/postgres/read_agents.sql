@@ -1,5 +1,9 @@
 SELECT w.position, a.status
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY
     AS w (organization_id, agent_profile_id, position)
-JOIN agents a
-    ON a.organization_id = w.organization_id AND a.agent_profile_id = w.agent_profile_id
+CROSS JOIN LATERAL (
+    SELECT s.status
+    FROM agents s
+    WHERE s.organization_id = w.organization_id AND s.agent_profile_id = w.agent_profile_id
+    LIMIT 1
+) a

@@ -4,6 +4,10 @@ WHERE p.scope = 'platform' AND p.organization_id = '' AND p.released_at IS NULL
 UNION ALL
 SELECT w.position, p.id
 FROM unnest($1::text[]) WITH ORDINALITY AS w (organization_id, position)
-JOIN pauses p
-    ON p.scope = 'organization' AND p.organization_id = w.organization_id
-    AND p.released_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT s.id
+    FROM pauses s
+    WHERE s.scope = 'organization' AND s.organization_id = w.organization_id
+        AND s.released_at IS NULL
+    LIMIT 1
+) p
