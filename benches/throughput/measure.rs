@@ -21,7 +21,8 @@ use crate::{Result, plain, rows, worker};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) rounds: usize,
-    /// Events for the stream alone, for wakegate, and for the bulk insert.
+    /// Events for the stream alone, and for wakegate and the bulk insert on PostgreSQL; on SQLite
+    /// half as many.
     events: usize,
     /// Events on a database that holds something.
     table: usize,
@@ -37,8 +38,8 @@ const FULL: Scale = Scale {
     rounds: 3,
     events: 100_000,
     table: 50_000,
-    awaited: 20_000,
-    plain: 4_000,
+    awaited: 10_000,
+    plain: 3_000,
     load_seconds: 4,
 };
 const QUICK: Scale = Scale {
@@ -69,6 +70,15 @@ type Kept = (Dialect, Table);
 pub(crate) struct Sample {
     pub(crate) value: f64,
     pub(crate) details: Value,
+}
+
+impl Scale {
+    fn events(&self, dialect: Dialect) -> usize {
+        match dialect {
+            Dialect::Postgres => self.events,
+            Dialect::Sqlite => self.events / 2,
+        }
+    }
 }
 
 impl Sample {
@@ -114,7 +124,7 @@ impl Bench {
             Cell::Plain { dialect, lanes } => self.plain(dialect, lanes, salt).await,
             Cell::Worker { dialect, workload } => {
                 let database = self.database(dialect, 1).await?;
-                let count = self.scale.events;
+                let count = self.scale.events(dialect);
                 let sample = self.work(&database, dialect, workload, count, salt).await?;
                 database.delete(&self.cluster).await?;
                 Ok(sample)
@@ -149,7 +159,7 @@ impl Bench {
     }
 
     async fn insert(&self, dialect: Dialect, connections: usize, salt: u64) -> Result<Sample> {
-        let count = self.scale.events;
+        let count = self.scale.events(dialect);
         let database = self.database(dialect, connections).await?;
         database.checkpoint().await?;
         let events = Workload::Admit.events(count, salt);
