@@ -209,6 +209,10 @@ impl LaneConsumer for Acknowledged {
         Ok(())
     }
 
+    async fn give_back(&self, _: &Delivery) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
     async fn acknowledge(
         &self,
         _: &Delivery,

@@ -95,6 +95,13 @@ pub trait LaneConsumer: Clone + Send + Sync + 'static {
     fn progress(&self, delivery: &Delivery)
     -> impl Future<Output = Result<(), BrokerError>> + Send;
 
+    /// Gives a delivery back undecided, for whoever has the lane next. Only for a worker that ends:
+    /// one that waits keeps what it has.
+    fn give_back(
+        &self,
+        delivery: &Delivery,
+    ) -> impl Future<Output = Result<(), BrokerError>> + Send;
+
     /// Acknowledges a delivery. A lost acknowledgement costs a redelivery, which gate 0 answers.
     fn acknowledge(
         &self,

@@ -142,6 +142,10 @@ impl LaneConsumer for JetStreamLane {
         self.send(&delivery.reply, AckKind::Progress).await
     }
 
+    async fn give_back(&self, delivery: &Delivery) -> Result<(), BrokerError> {
+        self.send(&delivery.reply, AckKind::Nak(None)).await
+    }
+
     async fn acknowledge(
         &self,
         delivery: &Delivery,

@@ -1,5 +1,7 @@
 //! One term of a lane: from the first pull until the lane is lost, given up, or shut down.
 
+mod ending;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,9 +23,6 @@ use crate::wake::UtcMicros;
 const BARRIER_ASK_MIN: Duration = Duration::from_millis(5);
 /// Longest wait before the barrier asks again.
 const BARRIER_ASK_MAX: Duration = Duration::from_millis(500);
-
-/// Tries to take back an attempt at a wake alone; each has the store's own deadline.
-const TAKE_BACK_TRIES: u32 = 3;
 
 /// Patrols without a delivery, while messages are pending, after which the pull is built anew.
 const QUIET_PATROLS_MAX: u32 = 2;
@@ -229,46 +228,6 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         if !self.barrier.is_raised() && self.owned {
             self.cursor = Some(cursor);
             self.report(None);
-        }
-    }
-
-    /// Stops pulling. What a shutdown finds taken in and in order is finished; a lost broker leaves
-    /// it, for what it holds may be somebody else's by then.
-    fn end(&mut self, end: TermEnd, feed: &mut Option<C::Feed>) {
-        *feed = None;
-        if self.barrier.is_raised() || !matches!(end, TermEnd::Shutdown) {
-            self.held.clear();
-        }
-        self.ending.get_or_insert(end);
-    }
-
-    /// An attempt at a wake alone that was given up, not ended by a crash, does not count.
-    async fn take_back_attempt(&mut self) {
-        let [one] = self.in_work.as_slice() else { return };
-        if one.deliveries < ISOLATED_DELIVERIES_MIN {
-            return;
-        }
-        let wake = one.wake_id();
-        // The statement that was given up may hold its locks until its deadline ends it.
-        for tries_left in (0..TAKE_BACK_TRIES).rev() {
-            match self.bench.store.end_isolated(wake).await {
-                Ok(()) => return,
-                Err(error) if tries_left == 0 => {
-                    tracing::warn!(%wake, %error, "an isolated attempt could not be taken back");
-                }
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// Sends what is acknowledged and not sent, and lets another worker have the lane at once.
-    async fn hand_back(&mut self) {
-        let _ = self.bench.consumer.flush().await;
-        // Somebody else's pin is left alone.
-        if self.owned
-            && let Err(error) = self.bench.consumer.unpin().await
-        {
-            tracing::debug!(%error, "the lane was not unpinned; its pin will time out");
         }
     }
 

@@ -17,11 +17,12 @@ on_both_databases!(
     a_worker_that_is_to_catch_up_ends_once_everything_is_decided,
 );
 
-/// Long enough that nobody gets a lane by waiting for its pin to time out.
+/// Long enough that nobody gets a lane by waiting for its pin to time out; what was on its way to
+/// the worker that ends comes again after `ack_wait`.
 const UNHURRIED: Setting = Setting {
     partitions: 2,
     batch_wakes_max: 20,
-    ack_wait: Duration::from_mins(1),
+    ack_wait: Duration::from_secs(15),
     pin_timeout: Duration::from_mins(2),
 };
 
