@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use wakegate::lane::process::BatchEnd;
 use wakegate::store::Store;
 
 use super::on_both_databases;
@@ -21,6 +22,7 @@ on_both_databases!(
     posture_coalesce_holds,
     posture_a_read_that_no_wake_needs_holds_nobody,
     posture_what_was_decided_before_the_hold_is_settled,
+    posture_a_store_that_stays_away_costs_the_lane_and_acknowledges_nothing,
 );
 
 async fn gate_1_statuses<S: Store>(mut case: Case<S>) {
@@ -213,4 +215,22 @@ async fn posture_what_was_decided_before_the_hold_is_settled<S: Store>(mut case:
     });
     let outcomes: Vec<String> = records.iter().map(brief).collect();
     assert_eq!(outcomes, ["queued"; 4]);
+}
+
+/// So that a healthy standby can have the lane; what was delivered comes again there.
+async fn posture_a_store_that_stays_away_costs_the_lane_and_acknowledges_nothing<S: Store>(
+    mut case: Case<S>,
+) {
+    case.outside.execute("ALTER TABLE agents RENAME TO taken_away").await;
+    case.world.bench.options.store_away_give_up = Duration::from_millis(50);
+    let wakes: Vec<_> =
+        (0..3).map(|i| mutation(T0 + i, &format!("t{i}"), "", "builder", json!(i))).collect();
+    let deliveries = case.world.stored(&wakes);
+    let end = case.world.bench.work(case.world.cursor, deliveries.clone()).await;
+    assert_eq!(end, BatchEnd::StoreAway);
+    assert!(case.world.acknowledged().is_empty());
+    assert_eq!(case.outside.run_count().await, 0);
+    case.outside.execute("ALTER TABLE taken_away RENAME TO agents").await;
+    let outcomes: Vec<String> = case.world.work(&deliveries).await.iter().map(brief).collect();
+    assert_eq!(outcomes, ["queued"; 3]);
 }
