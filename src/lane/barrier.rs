@@ -15,11 +15,15 @@ pub struct Barrier {
     last_consumer_sequence: Option<u64>,
     raised: bool,
     times_raised: u64,
+    observed: u64,
 }
 
 /// The barrier as it was when the server was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked(u64);
+pub struct Asked {
+    times_raised: u64,
+    observed: u64,
+}
 
 /// Why the barrier went up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,7 @@ impl Barrier {
         };
         self.pin_id.clone_from(&delivery.pin_id);
         self.last_consumer_sequence = Some(delivery.consumer_sequence);
+        self.observed += 1;
         if raised.is_some() {
             self.raised = true;
             self.times_raised += 1;
@@ -53,7 +58,15 @@ impl Barrier {
     /// To be taken when the server is asked, and given back with its answer.
     #[must_use]
     pub fn asked(&self) -> Asked {
-        Asked(self.times_raised)
+        Asked { times_raised: self.times_raised, observed: self.observed }
+    }
+
+    /// Whether somebody else acknowledged some of what is held: fewer are unacknowledged, although
+    /// nothing has arrived since the server was asked. Were something to arrive in between, the
+    /// answer would be older than what is held, and say nothing.
+    #[must_use]
+    pub fn is_acknowledged_elsewhere(&self, info: &LaneInfo, asked: Asked, held: usize) -> bool {
+        asked == self.asked() && info.unacknowledged < held as u64
     }
 
     /// Whether nothing may be decided.
@@ -79,7 +92,7 @@ impl Barrier {
     /// at or below the server's floor, and under our pin. An answer to what was asked before the
     /// barrier went up says nothing: its number may be that of what was lost.
     pub fn try_lower(&mut self, info: &LaneInfo, asked: Asked, held: &[u64]) -> bool {
-        let all_here = asked == self.asked()
+        let all_here = asked.times_raised == self.times_raised
             && info.unacknowledged == held.len() as u64
             && held.iter().all(|sequence| *sequence > info.ack_floor)
             && !self.is_pinned_elsewhere(info);
@@ -153,6 +166,18 @@ mod tests {
             assert_eq!(barrier.try_lower(&asked, now, &held), lowered, "{what}");
             assert_eq!(barrier.is_raised(), !lowered, "{what}");
         }
+    }
+
+    #[test]
+    fn what_arrived_after_the_question_is_not_taken_for_acknowledged() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        let asked = barrier.asked();
+        assert!(barrier.is_acknowledged_elsewhere(&info(0, 0, Some("a")), asked, 1));
+        barrier.observe(&delivery(2, "a"));
+        assert!(!barrier.is_acknowledged_elsewhere(&info(1, 0, Some("a")), asked, 2));
+        assert!(!barrier.is_acknowledged_elsewhere(&info(2, 0, Some("a")), barrier.asked(), 2));
+        assert!(barrier.is_acknowledged_elsewhere(&info(1, 0, Some("a")), barrier.asked(), 2));
     }
 
     #[test]

@@ -324,7 +324,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             }
             // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
             // cannot be asked, so all are let go, and those still open come again.
-            if self.quiet_patrols > 0 && held.len() as u64 > info.unacknowledged {
+            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len()) {
                 self.held.clear();
             }
         }
