@@ -13,7 +13,7 @@ pub mod json;
 mod mutation;
 pub mod payload;
 pub mod producer;
-mod requested;
+pub mod requested;
 mod subject;
 pub mod token;
 

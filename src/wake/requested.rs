@@ -35,7 +35,10 @@ pub(super) fn read(fields: &Fields<'_>, faults: &mut Faults) -> Option<Wanted> {
 
 /// The payload as its runner will read it: the value as written, or the JSON within a string. What
 /// is no JSON object in the end is kept all the same; the allowance does not bind it.
-fn payload(raw: Option<&str>) -> Result<Payload, PayloadFault> {
+///
+/// # Errors
+/// [`PayloadFault`] names the fields that break the contract's limits.
+pub fn payload(raw: Option<&str>) -> Result<Payload, PayloadFault> {
     let Some(raw) = raw else { return Payload::read("{}") };
     match json::held(raw) {
         Held::Text(text) => Payload::read(&text),

@@ -1,20 +1,20 @@
 //! An event becomes a message: its subject and its message id follow from what it says.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::str::FromStr as _;
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::{HeaderMap, HeaderValue};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::events::{EventFault, InputEvent};
 use crate::error_text::sanitised;
-use crate::wake::decode::BODY_BYTES_MAX;
+use crate::wake::decode::{BODY_BYTES_MAX, TASK_MUTATED, WAKE_REQUESTED};
+use crate::wake::json::{Held, held, members};
 use crate::wake::producer::ProducerClass;
 use crate::wake::token::{ABSENT, token};
-use crate::wake::{IdFault, OrganizationId, TaskId};
+use crate::wake::{IdFault, OrganizationId, TaskId, requested};
 
 /// Producer of a `wake.requested.v1` where none is named: this command. It counts as `other`.
 pub const PRODUCER_OF_REQUESTS: &str = "cli";
@@ -85,31 +85,32 @@ impl Address {
         if body.len() > BODY_BYTES_MAX {
             return Err(format!("holds {} bytes, {BODY_BYTES_MAX} are allowed", body.len()));
         }
-        let fields = top_level(body).ok_or("is no JSON object")?;
-        let organization_id = match fields.get("organization_id") {
-            None => OrganizationId::none(),
-            Some(value) if value.get() == "null" => OrganizationId::none(),
-            Some(value) => text(value)
-                .ok_or("organization_id: is no string".to_owned())
-                .and_then(|id| OrganizationId::parse(&id).map_err(in_field("organization_id")))?,
+        let names = ["type", "organization_id", "task_id", "payload"];
+        let [kind, organization, task, payload] =
+            members(body, &names).map_err(|_| "is no JSON object")?;
+        let organization_id = match organization.map(held) {
+            None | Some(Held::Null) => OrganizationId::none(),
+            Some(value) => OrganizationId::parse(&text("organization_id", Some(value))?)
+                .map_err(in_field("organization_id"))?,
         };
-        let kind = fields.get("type").and_then(|value| text(value));
-        match kind.as_deref() {
-            Some("task.mutated.v1") => {
-                let task = fields.get("task_id").and_then(|value| text(value));
-                let task = task.ok_or("task_id: is no string")?;
+        match kind.map(held) {
+            Some(Held::Text(kind)) if kind == TASK_MUTATED => {
+                let task = text("task_id", task.map(held))?;
                 TaskId::parse(&task).map_err(in_field("task_id"))?;
                 let producer = ProducerClass::TaskMutation.as_str();
-                Ok(Self { organization_id, task: Some(task), producer })
+                Ok(Self { organization_id, task: Some(task.into_owned()), producer })
             }
-            Some("wake.requested.v1") => {
-                let task = fields.get("payload").and_then(|payload| task_of_payload(payload));
+            Some(Held::Text(kind)) if kind == WAKE_REQUESTED => {
+                // A payload that breaks the limits has no task; the worker says which limit.
+                let payload = requested::payload(payload).ok();
+                let task = payload.and_then(|payload| payload.task().task().cloned());
+                let task = task.map(|task| task.as_str().to_owned());
                 Ok(Self { organization_id, task, producer: PRODUCER_OF_REQUESTS })
             }
-            Some(other) => Err(format!(
-                "type: there is no {other:?}; there are task.mutated.v1 and wake.requested.v1"
+            Some(Held::Text(other)) => Err(format!(
+                "type: there is no {other:?}; there are {TASK_MUTATED} and {WAKE_REQUESTED}"
             )),
-            None => Err("type: wants task.mutated.v1 or wake.requested.v1".to_owned()),
+            _ => Err(format!("type: wants {TASK_MUTATED} or {WAKE_REQUESTED}")),
         }
     }
 }
@@ -118,23 +119,13 @@ fn in_field(field: &'static str) -> impl Fn(IdFault) -> String {
     move |fault| format!("{field}: {fault}")
 }
 
-/// The payload's task, where that is a usable string. A payload that is a string holds encoded
-/// JSON.
-fn task_of_payload(payload: &RawValue) -> Option<String> {
-    let encoded = text(payload);
-    let fields = top_level(encoded.as_deref().unwrap_or(payload.get()))?;
-    let task = fields.get("task_id").and_then(|value| text(value))?;
-    TaskId::parse(&task).ok().map(|_| task)
-}
-
-/// The fields of a JSON object, the last of equal names; none where it is no object.
-fn top_level(object: &str) -> Option<BTreeMap<String, &RawValue>> {
-    serde_json::from_str(object).ok()
-}
-
-/// A JSON string's text; none where it is no string, or holds a lone surrogate.
-fn text(value: &RawValue) -> Option<String> {
-    serde_json::from_str(value.get()).ok()
+/// The text of a field that has to be one.
+fn text<'a>(field: &str, value: Option<Held<'a>>) -> Result<Cow<'a, str>, String> {
+    match value {
+        Some(Held::Text(text)) => Ok(text),
+        Some(Held::Unstorable(fault)) => Err(format!("{field}: {fault}")),
+        _ => Err(format!("{field}: is no string")),
+    }
 }
 
 /// Makes message ids that no other process makes.
@@ -189,6 +180,14 @@ mod tests {
             (r#"{"type":"wake.requested.v1","payload":{"task_id":""}}"#, "wakes.cli.-.-"),
             (r#"{"type":"wake.requested.v1","payload":{"task_id":42}}"#, "wakes.cli.-.-"),
             (r#"{"type":"wake.requested.v1","payload":{"task_id":"\ud800"}}"#, "wakes.cli.-.-"),
+            (
+                r#"{"type":"wake.requested.v1","payload":{"\ud800":1,"task_id":"t"}}"#,
+                "wakes.cli.-.t",
+            ),
+            (
+                r#"{"type":"wake.requested.v1","\ud800":1,"payload":{"task_id":"t"}}"#,
+                "wakes.cli.-.t",
+            ),
             (r#"{"type":"wake.requested.v1","payload":[1]}"#, "wakes.cli.-.-"),
             (r#"{"type":"wake.requested.v1","payload":"words"}"#, "wakes.cli.-.-"),
             (
