@@ -98,7 +98,7 @@ fn messages() -> Vec<Message> {
     Workload::Mixed.events(BATCH, 1).into_iter().zip(1..).map(message).collect()
 }
 
-fn deliveries() -> Vec<Delivery> {
+fn deliveries() -> Vec<Arc<Delivery>> {
     let delivery = |message: Message| Delivery {
         consumer_sequence: message.sequence,
         deliveries: 1,
@@ -107,7 +107,7 @@ fn deliveries() -> Vec<Delivery> {
         reply: Arc::from("$JS.ACK.WAKES.lane-3"),
         message,
     };
-    messages().into_iter().map(delivery).collect()
+    messages().into_iter().map(delivery).map(Arc::new).collect()
 }
 
 fn wakes() -> Vec<Arc<Wake>> {
@@ -168,7 +168,7 @@ fn lane() -> LaneKey {
 fn settled(
     runtime: &Runtime,
     bench: &Bench<MemoryStore, MemoryAudit, Acknowledged>,
-    batch: Vec<Delivery>,
+    batch: Vec<Arc<Delivery>>,
 ) -> LaneCursor {
     let end = runtime.block_on(async {
         use wakegate::store::Store as _;

@@ -21,7 +21,7 @@ use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
-use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode};
+use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode_at};
 
 /// After this many lost races the wakes of a batch go one per transaction.
 pub const RACE_ROUNDS_MAX: u32 = 3;
@@ -67,7 +67,7 @@ pub struct Bench<S, A, C> {
 
 /// A delivery and what it says.
 struct Work {
-    delivery: Delivery,
+    delivery: Arc<Delivery>,
     event: Event,
 }
 
@@ -89,7 +89,7 @@ enum Attempt {
 
 impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     /// Works deliveries in stream order until each is settled, or the lane is not ours.
-    pub async fn work(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> BatchEnd {
+    pub async fn work(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> BatchEnd {
         let isolated = match batch.as_slice() {
             [one] if one.deliveries >= ISOLATED_DELIVERIES_MIN => Some(one.wake_id()),
             _ => None,
@@ -147,16 +147,16 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         Delays::new(self.options.hold_backoff_min, self.options.hold_backoff_max)
     }
 
-    fn decode(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> Vec<Work> {
+    fn decode(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> Vec<Work> {
         let started = Instant::now();
         let mut last = cursor.decided_instant;
         let mut works = Vec::with_capacity(batch.len());
-        for mut delivery in batch {
-            let stored_at = delivery.message.requested_at;
+        for delivery in batch {
+            let mut requested_at = delivery.message.requested_at;
             // What the cursor is past is a redelivery: it keeps its own instant, and tells nothing
             // of the broker's clock.
             if delivery.message.sequence > cursor.decided_sequence {
-                let instant = request_instant(last, stored_at);
+                let instant = request_instant(last, requested_at);
                 if instant < last {
                     tracing::warn!(
                         lane = self.lane.lane,
@@ -165,10 +165,10 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                         "the broker's clock was set back"
                     );
                 }
-                delivery.message.requested_at = instant;
+                requested_at = instant;
                 last = instant;
             }
-            let event = decode(&delivery.message);
+            let event = decode_at(&delivery.message, requested_at);
             works.push(Work { delivery, event });
         }
         self.metrics.batch_wakes(works.len());
@@ -322,6 +322,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     async fn settle(&self, works: &[Work], outcomes: &[Outcome], audited: &Audited) {
         let started = Instant::now();
         let mut permits = audited.permits();
+        let mut report = report::Report::new(&self.metrics, self.clock.now());
         for (work, outcome) in works.iter().zip(outcomes) {
             let Some(permit) = permits.remove(&work.event.envelope.id) else { continue };
             let verdict = match outcome.kind {
@@ -336,7 +337,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             {
                 self.consumer.tell(subject, record.clone()).await;
             }
-            report::settled(&self.metrics, &work.event, outcome, self.clock.now());
+            report.settled(&work.event, outcome);
         }
         self.metrics.batch_stage(Stage::Settle, started.elapsed());
     }

@@ -3,6 +3,7 @@
 mod ending;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -57,9 +58,9 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     /// The lane's cursor, read anew whenever the barrier is lowered.
     cursor: Option<LaneCursor>,
     /// Taken in and not in work, by stream sequence. Bounded by the consumer's `max_ack_pending`.
-    held: BTreeMap<u64, Delivery>,
+    held: BTreeMap<u64, Arc<Delivery>>,
     /// In work and not yet settled as a batch.
-    in_work: Vec<Delivery>,
+    in_work: Vec<Arc<Delivery>>,
     /// Deliveries since the last patrol.
     taken_in: u64,
     /// The pin is ours, as far as is known: deliveries say so, and every patrol asks.
@@ -250,7 +251,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         let in_work = delivery.deliveries > 1
             && self.in_work.iter().any(|other| other.message.sequence == sequence);
         if !in_work {
-            self.held.insert(sequence, delivery);
+            self.held.insert(sequence, Arc::new(delivery));
         }
     }
 
@@ -266,9 +267,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     }
 
     /// The next wakes in stream order, up to the limits; what was delivered too often by itself.
-    fn take_batch(&mut self) -> Vec<Delivery> {
+    fn take_batch(&mut self) -> Vec<Arc<Delivery>> {
         let options = &self.bench.options;
-        let mut batch: Vec<Delivery> = Vec::new();
+        let mut batch = Vec::new();
         let mut bytes = 0;
         while let Some(entry) = self.held.first_entry() {
             let delivery = entry.get();

@@ -256,7 +256,7 @@ impl<S: Store> World<S> {
                 self.next_reply += 1;
                 delivery.message.outcome_to = Some(Arc::from(subject.as_str()));
                 subjects.push(subject);
-                delivery
+                Arc::new(delivery)
             })
             .collect();
         match self.bench.work(self.cursor, batch).await {
