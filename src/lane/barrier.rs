@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {
-        LaneInfo { pending: 0, unacknowledged, ack_floor, pin_id: pin.map(Arc::from) }
+        LaneInfo { unacknowledged, ack_floor, pin_id: pin.map(Arc::from), ..LaneInfo::default() }
     }
 
     #[test]
