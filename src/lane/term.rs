@@ -369,8 +369,11 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 return Some(Look::AllHere(Taken { delivered: info.delivered, held }));
             }
             // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
-            // cannot be asked, so all are let go, and those still open come again.
-            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len()) {
+            // cannot be asked, so all are let go, and those still open come again. So does what
+            // lies in two hands with nobody pinned, in one.
+            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len())
+                || self.barrier.is_left_to_nobody(info, self.asked, held.len())
+            {
                 self.held.clear();
             }
         }

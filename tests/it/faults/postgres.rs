@@ -117,7 +117,7 @@ async fn out_of_connections_postgres_makes_the_lane_hold_and_then_go_on() {
     stage.outside.number(&end).await;
     let mut load = Load::new(rand::random());
     load.publish(&stage, 30).await;
-    holds(&worker, "too many connections").await;
+    holds(&worker, "no connection within").await;
     stage.outside.execute(&format!("ALTER ROLE {role} CONNECTION LIMIT -1")).await;
     stage.settled().await;
     worker.ready().await;

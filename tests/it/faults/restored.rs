@@ -5,6 +5,7 @@ use sqlx::Connection as _;
 
 use super::accounts::add_up;
 use super::load::Load;
+use crate::harness::command::ended;
 use crate::harness::outside::Outside;
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
@@ -104,6 +105,10 @@ async fn a_restored_database_is_reported_and_rewound_under_the_worker_that_holds
     assert_eq!(again.stdout, "lane-0: not behind\nlane-1: not behind\n", "{again:?}");
     assert_eq!(stage.run(&["streams", "check"]).code, Some(0), "a rewound lane is as declared");
     drop(worker);
+    let mut apply = stage.command(&["streams", "apply"]);
+    let applied = ended(apply.env("WAKEGATE_LANES_BATCH_WAKES_MAX", "20"));
+    assert_eq!(applied.code, Some(0), "and can be changed: {applied:?}");
+    assert_eq!(stage.lane(0).await.config.max_ack_pending, 40);
     if let Outside::Postgres(pool) = &stage.outside {
         pool.close().await;
         let (server, copy) = stage.database_url.rsplit_once('/').unwrap();
