@@ -180,6 +180,7 @@ impl<S: Database> Worker<S> {
             .collect();
         tokio::select! {
             accounted = removed::account(&benches, &self.health, self.delays()) => accounted?,
+            () = self.patrol(broker) => {}
             () = self.shutdown.requested() => return Ok(()),
         }
         let mut lanes = JoinSet::new();

@@ -57,7 +57,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         Ok(known.map(|sequence| self.note_behind(cursor, sequence)))
     }
 
-    /// Sequences of a stream that was created anew mean other wakes than those that the cursor is
+    /// Sequences of a stream that was created anew are of other wakes than those that the cursor is
     /// past.
     async fn check_stream(&self) -> Result<(), BrokerError> {
         let stream = self.lane.stream.to_string();

@@ -21,9 +21,10 @@ pub(super) async fn look<C: LaneConsumer>(
     counting: bool,
 ) -> Result<Seen, BrokerError> {
     let info = consumer.info().await?;
-    let last_sequence = match counting || info.pending > 0 {
-        true => Some(consumer.stream().await?.last_sequence),
-        false => None,
+    let last_sequence = if counting || info.pending > 0 {
+        Some(consumer.stream().await?.last_sequence)
+    } else {
+        None
     };
     Ok(Seen { info, last_sequence })
 }
@@ -184,7 +185,7 @@ mod tests {
     }
 
     fn info(delivered: u64, last_delivery: u64, pending: u64) -> LaneInfo {
-        LaneInfo { delivered, last_delivery, pending, ..LaneInfo::default() }
+        LaneInfo { pending, delivered, last_delivery, ..LaneInfo::default() }
     }
 
     fn watching() -> Watch {

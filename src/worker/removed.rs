@@ -104,9 +104,10 @@ async fn report<S: Store, A: AuditLog>(
     for (bench, cursor) in benches.iter().zip(found.cursors) {
         let decided_sequence = cursor.decided_sequence.max(found.gone_up_to);
         let to = LaneCursor { decided_sequence, ..cursor };
-        let end = match reported {
-            false => bench.lose(cursor, found.lost, to).await,
-            true => bench.pass_over(cursor, to).await,
+        let end = if reported {
+            bench.pass_over(cursor, to).await
+        } else {
+            bench.lose(cursor, found.lost, to).await
         };
         if !reported && !matches!(end, BatchEnd::Settled { .. }) {
             return false;

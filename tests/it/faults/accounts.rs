@@ -128,16 +128,16 @@ fn account(accounts: &mut Accounts, kept: &mut Kept, message: &Message) {
 /// Every message of the intake stream, as a lane would be delivered it.
 pub async fn messages(stage: &Stage) -> Vec<Message> {
     let mut wakes = stage.context.get_stream("WAKES").await.unwrap();
-    let state = wakes.info().await.unwrap().state.clone();
+    let held = wakes.info().await.unwrap().state.clone();
     let name: Arc<str> = Arc::from("WAKES");
     let read = async |sequence: u64| wakes.get_raw_message(sequence).await.ok();
-    let read: Vec<_> = stream::iter(state.first_sequence.max(1)..=state.last_sequence)
+    let read: Vec<_> = stream::iter(held.first_sequence.max(1)..=held.last_sequence)
         .map(read)
         .buffered(READ_AT_ONCE)
         .filter_map(async |message| message)
         .collect()
         .await;
-    assert_eq!(read.len() as u64, state.messages, "every message can be read");
+    assert_eq!(read.len() as u64, held.messages, "every message can be read");
     read.into_iter()
         .map(|message| Message {
             stream: Arc::clone(&name),

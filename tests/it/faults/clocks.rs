@@ -61,14 +61,14 @@ async fn the_workers_clock_changes_no_decision<S: Store>(even: &mut World<S>, od
 #[tokio::test]
 async fn a_workers_clock_that_jumps_changes_no_decision_on_sqlite() {
     let (mut even, mut odd) = (sqlite().await, sqlite().await);
-    the_workers_clock_changes_no_decision(&mut even.world, &mut odd.world).await;
+    Box::pin(the_workers_clock_changes_no_decision(&mut even.world, &mut odd.world)).await;
     assert_eq!(even.outside.runs().await, odd.outside.runs().await);
 }
 
 #[tokio::test]
 async fn a_workers_clock_that_jumps_changes_no_decision_on_postgres() {
     let (mut even, mut odd) = (postgres().await, postgres().await);
-    the_workers_clock_changes_no_decision(&mut even.world, &mut odd.world).await;
+    Box::pin(the_workers_clock_changes_no_decision(&mut even.world, &mut odd.world)).await;
     assert_eq!(even.outside.runs().await, odd.outside.runs().await);
 }
 
@@ -98,7 +98,7 @@ async fn a_brokers_clock_that_steps_back_a_little_frees_nothing_and_a_larger_ste
     ] {
         let (logs, _guard) = Logs::capture();
         let mut case = sqlite().await;
-        let record = judged_at(&mut case.world, T0 - step).await;
+        let record = Box::pin(judged_at(&mut case.world, T0 - step)).await;
         assert_eq!(brief(&record), outcome, "{step}");
         let instant = serde_json::to_value(UtcMicros::from_micros(requested_at)).unwrap();
         assert_eq!(record["requested_at"], instant, "{step}");
@@ -109,10 +109,10 @@ async fn a_brokers_clock_that_steps_back_a_little_frees_nothing_and_a_larger_ste
 #[tokio::test]
 async fn a_brokers_clock_that_jumps_ahead_and_back_is_taken_both_times() {
     let mut case = postgres().await;
-    let ahead = judged_at(&mut case.world, T0 + 10 * MINUTE).await;
+    let ahead = Box::pin(judged_at(&mut case.world, T0 + 10 * MINUTE)).await;
     assert_eq!(brief(&ahead), "queued", "a window later everything fits again");
     let (logs, _guard) = Logs::capture();
-    let back = case.world.send(by_agent(T0 + SECOND, "back")).await;
+    let back = Box::pin(case.world.send(by_agent(T0 + SECOND, "back"))).await;
     assert_eq!(brief(&back), "refused:allowance_exhausted", "five lie in that window");
     assert_eq!(back["observed_count"], 5);
     assert_eq!(logs.warnings("the broker's clock was set back").len(), 1);

@@ -20,7 +20,8 @@ async fn lost(worker: &Worker) -> f64 {
     worker.scrape().await[LOST]
 }
 
-async fn until_lost(worker: &Worker, wakes: f64) {
+async fn until_lost(worker: &Worker, wakes: u32) {
+    let wakes = f64::from(wakes);
     let look = async || (lost(worker).await >= wakes).then_some(());
     until_some(look, || worker.told(&format!("never {wakes} lost"))).await;
     let exactly = lost(worker).await;
@@ -28,7 +29,7 @@ async fn until_lost(worker: &Worker, wakes: f64) {
 }
 
 /// `/readyz` names the loss, and the worker is ready: there is nothing that it could do.
-async fn shown(worker: &Worker, wakes: u64) {
+async fn shown(worker: &Worker, wakes: u32) {
     let says = format!("{wakes} wakes were removed from the stream undecided");
     let named = |answer: &crate::harness::http::Answer| {
         answer.status == 200
@@ -38,6 +39,12 @@ async fn shown(worker: &Worker, wakes: u64) {
     };
     worker.until_readyz("the loss is not named", named).await;
     worker.until_logged("wakes were removed from the stream undecided").await;
+}
+
+/// In order, so that nobody waits for its pin to time out.
+async fn end(worker: &mut Worker) {
+    worker.signal("TERM");
+    assert_eq!(worker.ended().await.code(), Some(0), "{}", worker.log());
 }
 
 async fn purge_up_to(stage: &Stage, sequence: u64) {
@@ -55,30 +62,30 @@ async fn removed_while_nobody_works_wakes_are_reported_once(dialect: Dialect) {
     purge_up_to(&stage, 41).await;
     stage.context.get_stream("WAKES").await.unwrap().delete_message(50).await.unwrap();
 
-    let worker = stage.worker().await;
-    until_lost(&worker, 11.0).await;
+    let mut worker = stage.worker().await;
+    until_lost(&worker, 11).await;
     shown(&worker, 11).await;
     stage.settled().await;
     let accounts = add_up(&stage).await;
     assert_eq!((accounts.on_stream(), accounts.lost), (19, 11));
-    worker.kill();
+    end(&mut worker).await;
 
     // Neither the next worker nor one that finds nothing else finds it again.
     for _ in 0..2 {
-        let worker = stage.worker().await;
+        let mut worker = stage.worker().await;
         stage.publish_for_outcome(&load.event()).await;
         stage.settled().await;
         assert!(lost(&worker).await.abs() < f64::EPSILON, "{}", worker.log());
-        drop(worker);
+        end(&mut worker).await;
     }
     assert_eq!(add_up(&stage).await.lost, 11);
 
     // All there is, and nothing comes after it.
     load.publish(&stage, 5).await;
     purge_up_to(&stage, 68).await;
-    let worker = stage.worker().await;
-    until_lost(&worker, 5.0).await;
-    drop(worker);
+    let mut worker = stage.worker().await;
+    until_lost(&worker, 5).await;
+    end(&mut worker).await;
     let worker = stage.worker().await;
     stage.publish_for_outcome(&load.event()).await;
     assert!(lost(&worker).await.abs() < f64::EPSILON, "{}", worker.log());
@@ -90,7 +97,7 @@ async fn removed_while_the_lane_holds_wakes_are_reported_and_what_is_in_work_is_
     dialect: Dialect,
 ) {
     let stage = Stage::with(dialect, Setting { batch_wakes_max: 4, ..Setting::default() }).await;
-    let worker = stage.worker().await;
+    let mut worker = stage.worker().await;
     let mut load = Load::new(rand::random());
     load.publish(&stage, 10).await;
     stage.settled().await;
@@ -101,21 +108,21 @@ async fn removed_while_the_lane_holds_wakes_are_reported_and_what_is_in_work_is_
     let all_seen = async || (worker.scrape().await[pending] >= 40.0).then_some(());
     until_some(all_seen, || worker.told("it does not see what waits")).await;
     let info = stage.lane(0).await;
-    let in_hand = info.num_ack_pending as u64;
-    assert!(in_hand <= 8 && info.num_pending == 40 - in_hand, "{info:?}");
+    let in_hand = u32::try_from(info.num_ack_pending).unwrap();
+    assert!(in_hand <= 8 && info.num_pending == u64::from(40 - in_hand), "{info:?}");
     let wakes = stage.context.get_stream("WAKES").await.unwrap();
     wakes.delete_message(50).await.unwrap();
     wakes.purge().await.unwrap();
     stall.release().await;
 
-    until_lost(&worker, (40 - in_hand) as f64).await;
+    until_lost(&worker, 40 - in_hand).await;
     shown(&worker, 40 - in_hand).await;
     stage.settled().await;
     stage.publish_for_outcome(&load.event()).await;
     stage.settled().await;
     let accounts = add_up(&stage).await;
-    assert_eq!((accounts.on_stream(), accounts.lost), (1, 40 - in_hand), "{accounts:?}");
-    drop(worker);
+    assert_eq!((accounts.on_stream(), accounts.lost), (1, u64::from(40 - in_hand)), "{accounts:?}");
+    end(&mut worker).await;
 
     let worker = stage.worker().await;
     stage.publish_for_outcome(&load.event()).await;
