@@ -209,7 +209,7 @@ impl LaneConsumer for Acknowledged {
 
     async fn stream(&self) -> Result<StreamView, BrokerError> {
         let created = UtcMicros::from_micros(0);
-        Ok(StreamView { created, first_sequence: 1, last_sequence: 0 })
+        Ok(StreamView { created, first_sequence: 1, last_sequence: 0, removed_amid: 0 })
     }
 
     async fn next_after(&self, _: u64) -> Result<Option<u64>, BrokerError> {

@@ -64,6 +64,8 @@ pub struct StreamView {
     pub first_sequence: u64,
     /// The last sequence that it issued.
     pub last_sequence: u64,
+    /// Messages removed between these two.
+    pub removed_amid: u64,
 }
 
 /// What an acknowledgement says.

@@ -22,6 +22,7 @@ use std::time::Duration;
 use self::hold::Delays;
 use self::process::Bench;
 use self::term::{Term, TermEnd};
+use self::watch::Watch;
 use crate::audit::AuditLog;
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::{BrokerError, LaneConsumer};
@@ -89,13 +90,15 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         let component = Component::Lane(lane);
         let options = self.bench.options;
         let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
-        let mut lost = None;
+        let mut watch = Watch::new(lane);
         while !self.shutdown.is_requested() {
             self.bench.holding.send_replace(None);
             let started = tokio::time::Instant::now();
             let end = match self.until_it_may_pull().await {
                 Some(end) => end,
-                None => Term::new(&self.bench, &self.health, &self.shutdown, &mut lost).run().await,
+                None => {
+                    Term::new(&self.bench, &self.health, &self.shutdown, &mut watch).run().await
+                }
             };
             self.bench.metrics.set_lane_owned(lane, false);
             if started.elapsed() > options.pin_timeout {

@@ -24,6 +24,7 @@ pub(super) async fn view(context: &Context, stream: &str) -> Result<StreamView, 
             created: UtcMicros::from_datetime(created),
             first_sequence,
             last_sequence,
+            removed_amid: number("num_deleted").unwrap_or(0),
         }),
         _ => Err(unavailable(format!("the server describes stream {stream} without its state"))),
     }

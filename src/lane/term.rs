@@ -14,7 +14,7 @@ use super::awaited::{Awaited, next, poll_some};
 use super::barrier::{Asked, Barrier};
 use super::behind::Taken;
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
-use super::watch::{Lost, Seen, Watch, look};
+use super::watch::{Seen, Watch, look};
 use crate::audit::AuditLog;
 use crate::health::Health;
 use crate::intake::{BrokerError, Delivery, LaneConsumer};
@@ -74,22 +74,20 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     /// The barrier when the server was last asked.
     asked: Asked,
     /// What waits on the stream, against what arrives.
-    watch: Watch,
-    /// What was removed from the stream undecided and is not yet reported; it outlives the term.
-    lost: &'a mut Option<Lost>,
-    /// It is being reported.
+    watch: &'a mut Watch,
+    /// What was removed undecided is being reported.
     losing: bool,
     /// Shutdown was asked for: a hold is no longer waited out.
     stopping: bool,
 }
 
 impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
-    /// A term that has not begun to pull. `lost` is what an earlier one noticed and did not report.
+    /// A term that has not begun to pull.
     pub fn new(
         bench: &'a Bench<S, A, C>,
         health: &'a Health,
         shutdown: &'a Shutdown,
-        lost: &'a mut Option<Lost>,
+        watch: &'a mut Watch,
     ) -> Self {
         Self {
             bench,
@@ -105,8 +103,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             pending: 0,
             ending: None,
             asked: Barrier::default().asked(),
-            watch: Watch::new(bench.lane.lane),
-            lost,
+            watch,
             losing: false,
             stopping: false,
         }
@@ -120,6 +117,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         if matches!(end, TermEnd::Shutdown) {
             self.hand_back().await;
         }
+        let in_hand = self.in_work.iter().chain(self.held.values());
+        self.watch.let_go(in_hand.map(|delivery| delivery.message.sequence));
         end
     }
 
@@ -227,7 +226,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     /// What is to be done next in stream order, if anything may be.
     fn next_work(&mut self) -> Awaited<'a, BatchEnd> {
         let cursor = self.cursor.filter(|_| !self.barrier.is_raised())?;
-        if let Some(lost) = *self.lost {
+        if let Some(lost) = self.watch.lost() {
             let mut to = cursor;
             if self.held.keys().next().is_none_or(|first| *first > lost.up_to) {
                 to.decided_sequence = to.decided_sequence.max(lost.up_to);
@@ -250,7 +249,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         match end {
             BatchEnd::Settled { cursor } => {
                 if reported {
-                    *self.lost = None;
+                    self.watch.reported();
                 }
                 self.cursor = Some(cursor);
                 // A broker that forgot its deliveries in a crash made them again as if for the
@@ -261,15 +260,25 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 self.measure();
                 None
             }
-            BatchEnd::LaneLost => Some(TermEnd::LaneLost),
-            BatchEnd::StoreAway => Some(TermEnd::StoreAway),
+            BatchEnd::LaneLost => self.given_up(&settled, TermEnd::LaneLost),
+            BatchEnd::StoreAway => self.given_up(&settled, TermEnd::StoreAway),
         }
+    }
+
+    /// A batch was not settled, or not all of it.
+    fn given_up(&mut self, batch: &[Delivery], end: TermEnd) -> Option<TermEnd> {
+        self.watch.let_go(batch.iter().map(|delivery| delivery.message.sequence));
+        Some(end)
     }
 
     /// The lane's cursor was read; meanwhile the lane may have changed hands.
     fn taken_up(&mut self, cursor: LaneCursor) {
         if !self.barrier.is_raised() && self.owned {
             self.cursor = Some(cursor);
+            let held = |sequence: u64| self.held.contains_key(&sequence);
+            if let Some(lost) = self.watch.taken_up(cursor.decided_sequence, held) {
+                super::lost::note(self.health, lost);
+            }
             self.report(None);
         }
     }
@@ -277,7 +286,6 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     fn take_in(&mut self, delivery: Delivery) {
         self.watch.observe(&delivery);
         if let Some(raised) = self.barrier.observe(&delivery) {
-            self.watch.forget();
             tracing::debug!(
                 lane = self.bench.lane.lane,
                 stream_sequence = delivery.message.sequence,
@@ -343,7 +351,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
 
     /// Draws the conclusions from the server's view of the lane.
     fn look_at(&mut self, seen: &Seen, working: bool) -> Option<Look> {
-        let Seen { info, last_sequence } = seen;
+        let Seen { info, stream } = seen;
         self.pending = info.pending;
         let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
         self.owned = ours;
@@ -374,15 +382,15 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len())
                 || self.barrier.is_left_to_nobody(info, self.asked, held.len())
             {
+                self.watch.let_go(self.held.keys().copied());
                 self.held.clear();
             }
         }
-        if let (Some(last_sequence), None, false) =
-            (last_sequence, &self.lost, self.barrier.is_raised())
-            && let Some(lost) = self.watch.look(info, *last_sequence)
+        if let Some(stream) = stream
+            && !self.barrier.is_raised()
+            && let Some(lost) = self.watch.look(info, stream)
         {
             super::lost::note(self.health, lost);
-            *self.lost = Some(lost);
         }
         self.measure();
         None

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::accounts::add_up;
-use super::load::{Load, open};
+use super::load::Load;
 use crate::harness::proxy::{Manner, Proxy, port_of};
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
@@ -44,7 +44,6 @@ async fn a_pin_moved_while_a_batch_is_in_work_decides_everything_once(dialect: D
     // And again without a stall, wherever they are.
     for _ in 0..4 {
         load.publish(&stage, 20).await;
-        assert!(open(&stage).await > 0, "the workers are slower than this");
         for lane in 0..2 {
             unpin(&stage, lane).await;
         }

@@ -128,3 +128,31 @@ async fn removed_while_the_lane_holds_wakes_are_reported_and_what_is_in_work_is_
     stage.publish_for_outcome(&load.event()).await;
     assert!(lost(&worker).await.abs() < f64::EPSILON, "the next worker knows");
 }
+
+#[tokio::test]
+async fn removed_while_the_database_stays_away_wakes_are_reported_with_the_next_one() {
+    let setting = Setting { batch_wakes_max: 4, ..Setting::default() };
+    let stage = Stage::with(Dialect::Postgres, setting).await;
+    let mut command = stage.command(&["run"]);
+    command.env("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000");
+    let worker = Worker::spawn(command).await;
+    worker.ready().await;
+    let mut load = Load::new(rand::random());
+    load.publish(&stage, 10).await;
+    stage.settled().await;
+    stage.refuse_connections(true).await;
+    load.publish(&stage, 30).await;
+    let pending = "wakegate_lane_pending{lane=\"0\"}";
+    let all_seen = async || (worker.scrape().await[pending] >= 30.0).then_some(());
+    until_some(all_seen, || worker.told("it does not see what waits")).await;
+    worker.until_logged("giving the lane up").await;
+    stage.context.get_stream("WAKES").await.unwrap().purge().await.unwrap();
+    load.publish(&stage, 1).await;
+    stage.refuse_connections(false).await;
+
+    until_lost(&worker, 30).await;
+    stage.settled().await;
+    worker.ready().await;
+    let accounts = add_up(&stage).await;
+    assert_eq!((accounts.on_stream(), accounts.lost), (1, 30), "{accounts:?}");
+}

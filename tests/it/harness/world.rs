@@ -143,7 +143,7 @@ impl LaneConsumer for Acknowledged {
 
     async fn stream(&self) -> Result<StreamView, BrokerError> {
         let created = UtcMicros::from_micros(T0 - 1_000 * MINUTE);
-        Ok(StreamView { created, first_sequence: 1, last_sequence: 0 })
+        Ok(StreamView { created, first_sequence: 1, last_sequence: 0, removed_amid: 0 })
     }
 
     async fn next_after(&self, _: u64) -> Result<Option<u64>, BrokerError> {
