@@ -246,7 +246,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     fn worked(&mut self, end: BatchEnd) -> Option<TermEnd> {
         let settled = std::mem::take(&mut self.in_work);
         let reported = std::mem::take(&mut self.losing);
-        match end {
+        let end = match end {
             BatchEnd::Settled { cursor } => {
                 if reported {
                     self.watch.reported();
@@ -258,16 +258,12 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.held.remove(&delivery.message.sequence);
                 }
                 self.measure();
-                None
+                return None;
             }
-            BatchEnd::LaneLost => self.given_up(&settled, TermEnd::LaneLost),
-            BatchEnd::StoreAway => self.given_up(&settled, TermEnd::StoreAway),
-        }
-    }
-
-    /// A batch was not settled, or not all of it.
-    fn given_up(&mut self, batch: &[Delivery], end: TermEnd) -> Option<TermEnd> {
-        self.watch.let_go(batch.iter().map(|delivery| delivery.message.sequence));
+            BatchEnd::LaneLost => TermEnd::LaneLost,
+            BatchEnd::StoreAway => TermEnd::StoreAway,
+        };
+        self.watch.let_go(settled.iter().map(|delivery| delivery.message.sequence));
         Some(end)
     }
 
@@ -374,6 +370,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             let held: Vec<u64> = self.held.keys().copied().collect();
             if self.barrier.try_lower(info, self.asked, &held) {
                 self.cursor = None;
+                self.watch.lowered(info);
                 return Some(Look::AllHere(Taken { delivered: info.delivered, held }));
             }
             // Somebody acknowledged what was delivered again here: the last owner, late. Which ones

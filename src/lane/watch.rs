@@ -68,6 +68,8 @@ pub struct Watch {
     last_delivery: u64,
     /// Delivered, let go undecided when a term ended, and not delivered again since.
     let_go: BTreeSet<u64>,
+    /// Delivered up to here when the barrier was lowered last.
+    delivered: u64,
     /// Noticed, and not yet reported.
     lost: VecDeque<Lost>,
 }
@@ -82,6 +84,7 @@ impl Watch {
             since_asked: Vec::new(),
             last_delivery: 0,
             let_go: BTreeSet::new(),
+            delivered: 0,
             lost: VecDeque::new(),
         }
     }
@@ -102,11 +105,19 @@ impl Watch {
         self.let_go.extend(sequences);
     }
 
-    /// The lane is taken up, decided up to a sequence, with exactly what is unacknowledged. What was
-    /// let go and is neither was removed.
+    /// The barrier is lowered: what is held is exactly what is unacknowledged.
+    pub fn lowered(&mut self, info: &LaneInfo) {
+        self.delivered = info.delivered;
+    }
+
+    /// The lane is taken up, decided up to a sequence, with what was held when its barrier was
+    /// lowered. What was let go and is neither was removed. Where a broker forgot deliveries in a
+    /// crash they lie beyond what is delivered now, and come again as if for the first time.
     pub fn taken_up(&mut self, decided: u64, held: impl Fn(u64) -> bool) -> Option<Lost> {
+        let to_come = self.let_go.split_off(&self.delivered.saturating_add(1));
         let gone = |sequence: &u64| *sequence > decided && !held(*sequence);
-        let gone: Vec<u64> = std::mem::take(&mut self.let_go).into_iter().filter(gone).collect();
+        let let_go = std::mem::replace(&mut self.let_go, to_come);
+        let gone: Vec<u64> = let_go.into_iter().filter(gone).collect();
         let (first, last) = (gone.first()?, gone.last()?);
         Some(self.note(Lost {
             lane: Some(self.lane),
@@ -129,6 +140,7 @@ impl Watch {
             self.let_go.clear();
         }
         self.last_delivery = delivery.consumer_sequence;
+        self.let_go.remove(&delivery.message.sequence);
         if delivery.deliveries > 1 {
             return;
         }
@@ -352,6 +364,7 @@ mod tests {
             arrives(&mut watch, 10, 2);
             arrives(&mut watch, 12, 3);
             watch.let_go([10, 12].into_iter());
+            watch.lowered(&info(12, 3, 0));
             let lost = watch.taken_up(decided, |sequence| held.contains(&sequence));
             assert_eq!(lost.map(|lost| (lost.after, lost.up_to, lost.wakes)), expected);
             assert_eq!(watch.taken_up(decided, |_| false), None, "once");
@@ -359,7 +372,17 @@ mod tests {
         let mut watch = watching();
         watch.let_go([10].into_iter());
         arrives(&mut watch, 12, 9);
+        watch.lowered(&info(12, 9, 0));
         assert_eq!(watch.taken_up(7, |_| false), None, "another worker may have decided it");
+
+        let mut watch = watching();
+        arrives(&mut watch, 10, 2);
+        watch.let_go([10].into_iter());
+        watch.lowered(&info(7, 2, 0));
+        assert_eq!(watch.taken_up(7, |_| false), None, "the broker forgot that it delivered it");
+        arrives(&mut watch, 10, 3);
+        watch.lowered(&info(10, 3, 0));
+        assert_eq!(watch.taken_up(7, |_| false), None, "it came again");
     }
 
     #[test]

@@ -93,22 +93,32 @@ impl Topology {
 }
 
 /// Whether a wake beyond the cursor is acknowledged: one at or below the floor, or more beyond it
-/// than are unacknowledged.
+/// than can be unacknowledged. Where some at or below the cursor may be unacknowledged too, that
+/// cannot be told of the last few, and they are taken for acknowledged: they come again, and are
+/// decided once all the same.
 async fn is_behind(
     context: &Context,
     standing: Standing,
     decided: u64,
 ) -> Result<bool, TopologyError> {
-    let Standing { lane, floor, delivered, mut unacknowledged } = standing;
+    let Standing { lane, floor, delivered, unacknowledged } = standing;
     let subject = format!("wakes.{lane}.>");
-    let mut after = decided;
+    let (mut open_beyond, mut after) = (unacknowledged, floor);
+    while open_beyond > 0
+        && let Some(sequence) = api::next_message(context, WAKES, &subject, after).await?
+        && sequence <= decided
+    {
+        open_beyond -= 1;
+        after = sequence;
+    }
+    after = decided;
     while let Some(sequence) = api::next_message(context, WAKES, &subject, after).await?
         && sequence <= delivered
     {
-        if sequence <= floor || unacknowledged == 0 {
+        if sequence <= floor || open_beyond == 0 {
             return Ok(true);
         }
-        unacknowledged -= 1;
+        open_beyond -= 1;
         after = sequence;
     }
     Ok(false)

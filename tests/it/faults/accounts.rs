@@ -1,15 +1,18 @@
 //! Adds up: every message of the stream has become exactly one thing, and nothing else is there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use serde_json::json;
 use wakegate::admission::ALLOWANCE_WAKES_MAX;
 use wakegate::wake::decode::{Content, Message, decode};
 use wakegate::wake::{Occurrence, UtcMicros, WakeId};
 
-use crate::harness::outside::Outside;
-use crate::through_servers::stage::Stage;
+use crate::harness::outside::{Outside, OutsideRun};
+use crate::through_servers::stage::{Dialect, Stage};
+use crate::through_servers::story::assignment;
 
 /// Messages read from a stream at once.
 const READ_AT_ONCE: usize = 32;
@@ -206,4 +209,69 @@ async fn texts(outside: &Outside, sql: &str) -> Vec<String> {
         Outside::Postgres(pool) => sqlx::query_scalar(sql).fetch(pool).try_collect().await,
     }
     .unwrap()
+}
+
+/// A stage on which something of everything has been decided, and adds up.
+async fn decided() -> (Stage, Accounts) {
+    let stage = Stage::set(Dialect::Sqlite).await;
+    stage.outside.set_agent("acme", "stopped", "stopped").await;
+    for event in [
+        assignment("t1", "a1", 1),
+        assignment("t1", "a1", 2),
+        assignment("t1", "a1", 1),
+        assignment("t1", "stopped", 1),
+        assignment("t1", "", 1),
+        assignment("t1", "a1", 1).with(json!({ "type": "unheard.of.v1" })),
+    ] {
+        stage.publish(&event).await;
+    }
+    stage.catch_up();
+    let accounts = add_up(&stage).await;
+    (stage, accounts)
+}
+
+/// The accounts are what every test of a fault relies on, so they must not balance by themselves.
+#[tokio::test]
+async fn what_is_missing_or_too_much_does_not_add_up() {
+    let (stage, accounts) = decided().await;
+    let of_each = Accounts {
+        queued: 1,
+        coalesced: 1,
+        deduplicated: 1,
+        refused: 1,
+        no_wake: 1,
+        rejected: 1,
+        ..Accounts::default()
+    };
+    assert_eq!(accounts, of_each);
+    stage.outside.insert_run(&OutsideRun { status: "claimed", ..OutsideRun::default() }).await;
+    assert_eq!(add_up(&stage).await, Accounts { gone: 1, ..of_each });
+
+    for tamper in [
+        "DELETE FROM runs WHERE coalesced_count = 1",
+        "DELETE FROM merged_wakes",
+        "DELETE FROM refused_wakes",
+        "DELETE FROM wake_keys",
+        "UPDATE runs SET coalesced_count = coalesced_count + 1",
+        "UPDATE refused_wakes SET reason = 'agent_paused'",
+        "UPDATE runs SET degraded_reason = 'count_read_failed'",
+    ] {
+        let (stage, _) = decided().await;
+        if tamper.contains("coalesced_count = 1") {
+            stage.publish(&assignment("t2", "a2", 1)).await;
+            stage.catch_up();
+        }
+        stage.outside.execute(&format!("PRAGMA foreign_keys = OFF; {tamper}")).await;
+        let added = AssertUnwindSafe(add_up(&stage)).catch_unwind().await;
+        assert!(added.is_err(), "{tamper}: {added:?}");
+    }
+
+    let (stage, _) = decided().await;
+    stage.publish(&assignment("t2", "a2", 1)).await;
+    assert!(AssertUnwindSafe(add_up(&stage)).catch_unwind().await.is_err(), "undecided");
+    stage.catch_up();
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("Nats-Msg-Id", "nobody.refused.agent_stopped");
+    stage.send_to("wake-audit.refused.agent_stopped.acme", headers, "{}".into()).await;
+    assert!(AssertUnwindSafe(add_up(&stage)).catch_unwind().await.is_err(), "without a cause");
 }

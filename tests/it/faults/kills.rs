@@ -14,7 +14,7 @@ on_both_databases!(a_broker_killed_again_and_again_under_load_costs_nothing_but_
 const WORKERS: u64 = 6;
 /// How often each is killed.
 const KILLS: u64 = 9;
-const BROKER_KILLS: u32 = 4;
+const BROKER_KILLS: u32 = 3;
 
 const SMALL: Setting = Setting {
     partitions: 2,

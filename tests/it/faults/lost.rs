@@ -8,6 +8,7 @@ use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Setting, Stage};
 use crate::through_servers::stall::Stall;
+use crate::through_servers::story::assignment;
 
 on_both_databases!(
     removed_while_nobody_works_wakes_are_reported_once,
@@ -102,7 +103,10 @@ async fn removed_while_the_lane_holds_wakes_are_reported_and_what_is_in_work_is_
     load.publish(&stage, 10).await;
     stage.settled().await;
     let stall = Stall::records(&stage).await;
-    load.publish(&stage, 40).await;
+    // Each is to be a run, for what writes nothing is not stalled.
+    for nth in 0..40 {
+        stage.publish(&assignment("t1", &format!("stalled{nth}"), 1)).await;
+    }
     // Two batches are in the worker's hands, and it has seen that the rest waits.
     let pending = "wakegate_lane_pending{lane=\"0\"}";
     let all_seen = async || (worker.scrape().await[pending] >= 40.0).then_some(());

@@ -1,6 +1,7 @@
 //! The streams: full, made anew, and made anew under a worker.
 
 use async_nats::jetstream::stream::DiscardPolicy;
+use serde_json::{Value, json};
 
 use super::accounts::{add_up, messages};
 use super::load::Load;
@@ -10,6 +11,7 @@ use crate::through_servers::story::assignment;
 
 on_both_databases!(
     a_full_audit_stream_holds_refusals_until_there_is_room,
+    a_consumer_made_anew_under_a_worker_is_taken_up_and_nothing_changes,
     a_stream_made_anew_issues_its_sequences_again_and_no_id_twice,
     a_stream_made_anew_under_a_worker_ends_it_and_the_next_one_decides_all,
 );
@@ -41,6 +43,31 @@ async fn a_full_audit_stream_holds_refusals_until_there_is_room(dialect: Dialect
     worker.ready().await;
     let accounts = add_up(&stage).await;
     assert_eq!((accounts.refused, accounts.on_stream(), accounts.gone), (20, 20, 0));
+}
+
+async fn a_consumer_made_anew_under_a_worker_is_taken_up_and_nothing_changes(dialect: Dialect) {
+    let stage = Stage::set(dialect).await;
+    let mut worker = stage.worker().await;
+    let mut load = Load::new(rand::random());
+    load.publish(&stage, 40).await;
+    stage.settled().await;
+    let before = add_up(&stage).await;
+
+    let ask = async |request: &str, body: Value| -> Value {
+        stage.context.request(request.to_owned(), &body).await.unwrap()
+    };
+    let info = ask("CONSUMER.INFO.WAKES.lane-0", json!({})).await;
+    ask("CONSUMER.DELETE.WAKES.lane-0", json!({})).await;
+    let anew = json!({ "stream_name": "WAKES", "config": info["config"] });
+    let made = ask("CONSUMER.CREATE.WAKES.lane-0", anew).await;
+    assert!(made.get("error").is_none(), "{made}");
+    worker.until_logged("the lane's consumer was made anew").await;
+    stage.settled().await;
+    assert!(worker.runs(), "{}", worker.log());
+    assert_eq!(add_up(&stage).await, before);
+    stage.publish_for_outcome(&assignment("after", "a1", 1)).await;
+    stage.settled().await;
+    assert_eq!(add_up(&stage).await.queued, before.queued + 1);
 }
 
 async fn a_stream_made_anew_issues_its_sequences_again_and_no_id_twice(dialect: Dialect) {
