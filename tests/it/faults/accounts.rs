@@ -45,8 +45,10 @@ struct Kept {
     runs: BTreeSet<String>,
     merged: BTreeSet<String>,
     refused: BTreeSet<String>,
-    /// `<organization> <key>`.
-    keys: BTreeSet<String>,
+    /// The run that each `<organization> <key>` was first seen with.
+    keys: BTreeMap<String, String>,
+    /// Every run, those included that are accounted for.
+    all_runs: BTreeSet<String>,
     /// Message ids that the rows call for.
     called_for: BTreeSet<String>,
     /// Message ids on the audit stream, the lost aside.
@@ -112,7 +114,9 @@ fn account(accounts: &mut Accounts, kept: &mut Kept, message: &Message) {
                 panic!("{sequence} became {found} rows, and has no key: {wake:?}")
             };
             let key = format!("{} {key}", wake.organization_id);
-            assert!(found == 0 && kept.keys.contains(&key), "{sequence}: {found} rows, {key}");
+            let seen_with = kept.keys.get(&key);
+            let is_duplicate = seen_with.is_some_and(|run| kept.all_runs.contains(run));
+            assert!(found == 0 && is_duplicate, "{sequence}: {found} rows, {key} of {seen_with:?}");
             accounts.deduplicated += 1;
         }
         Content::NoWake(_) => {
@@ -162,7 +166,12 @@ async fn kept(stage: &Stage) -> Kept {
     let refused = texts(outside, "SELECT CAST(wake_id AS text) FROM refused_wakes").await;
     let joined = "SELECT CAST(coalesce(sum(coalesced_count - 1), 0) AS bigint) FROM runs";
     assert_eq!(outside.number(joined).await, i64::try_from(merged.len()).unwrap());
-    let keys = "SELECT organization_id || ' ' || idempotency_key FROM wake_keys";
+    let keys = "SELECT CAST(run_id AS text) || ' ' || organization_id || ' ' || idempotency_key \
+                FROM wake_keys";
+    let keys = texts(outside, keys).await.into_iter().map(|row| {
+        let (run, key) = row.split_once(' ').expect("a run and its key");
+        (key.to_owned(), run.to_owned())
+    });
     let mut called_for =
         texts(outside, "SELECT CAST(wake_id AS text) || '.refused.' || reason FROM refused_wakes")
             .await;
@@ -184,11 +193,13 @@ async fn kept(stage: &Stage) -> Kept {
         let before = audited.insert(event.message_id.clone(), event.record.clone());
         assert!(before.is_none(), "audited twice: {event:?}");
     }
+    let runs = distinct(runs);
     Kept {
-        runs: distinct(runs),
+        all_runs: runs.clone(),
+        runs,
         merged: distinct(merged),
         refused: distinct(refused),
-        keys: distinct(texts(outside, keys).await),
+        keys: keys.collect(),
         called_for: distinct(called_for),
         audited: audited.into_keys().collect(),
         lost,
