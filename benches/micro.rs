@@ -19,7 +19,9 @@ use wakegate::admission::facts::{CountedRuns, Facts, Pauses, QueuedRuns};
 use wakegate::audit::AckPermit;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::clock::Clock;
-use wakegate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use wakegate::intake::{
+    BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
+};
 use wakegate::lane::LaneOptions;
 use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
@@ -203,6 +205,15 @@ impl LaneConsumer for Acknowledged {
 
     async fn info(&self) -> Result<LaneInfo, BrokerError> {
         Ok(LaneInfo::default())
+    }
+
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        let created = UtcMicros::from_micros(0);
+        Ok(StreamView { created, first_sequence: 1, last_sequence: 0, removed_amid: 0 })
+    }
+
+    async fn next_after(&self, _: u64) -> Result<Option<u64>, BrokerError> {
+        Ok(None)
     }
 
     async fn progress(&self, _: &Delivery) -> Result<(), BrokerError> {

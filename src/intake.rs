@@ -1,13 +1,14 @@
 //! Intake: what a lane needs of JetStream, as a trait, so that a simulated stream can stand in.
 
 pub mod jetstream;
+mod stream;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use crate::audit::AckPermit;
-use crate::wake::WakeId;
 use crate::wake::decode::Message;
+use crate::wake::{UtcMicros, WakeId};
 
 /// One delivery of one message.
 #[derive(Debug, Clone)]
@@ -44,8 +45,27 @@ pub struct LaneInfo {
     pub unacknowledged: u64,
     /// Everything of the lane up to this stream sequence is acknowledged.
     pub ack_floor: u64,
+    /// Everything of the lane up to this stream sequence has been delivered, or was gone by then.
+    pub delivered: u64,
+    /// Position of the last delivery among the consumer's, redeliveries included.
+    pub last_delivery: u64,
+    /// Pulls that wait at the server: who works a lane, or stands by for it, always has one there.
+    pub waiting: u64,
     /// Who holds the pin, if anybody.
     pub pin_id: Option<Arc<str>>,
+}
+
+/// The server's view of the stream that the lanes share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamView {
+    /// When it was created.
+    pub created: UtcMicros,
+    /// Sequence of the first message that it keeps; one more than the last where it is empty.
+    pub first_sequence: u64,
+    /// The last sequence that it issued.
+    pub last_sequence: u64,
+    /// Messages removed between these two.
+    pub removed_amid: u64,
 }
 
 /// What an acknowledgement says.
@@ -72,6 +92,12 @@ pub enum BrokerError {
         /// Which.
         what: String,
     },
+    /// Start again: what is known of the stream is of another one.
+    #[error("stream {stream} was created anew while the worker ran; start the worker again")]
+    Recreated {
+        /// Which.
+        stream: String,
+    },
 }
 
 /// A stream of deliveries. Polling it is what keeps the lane pinned to this worker.
@@ -90,6 +116,15 @@ pub trait LaneConsumer: Clone + Send + Sync + 'static {
 
     /// Asks the server.
     fn info(&self) -> impl Future<Output = Result<LaneInfo, BrokerError>> + Send;
+
+    /// Asks about the stream.
+    fn stream(&self) -> impl Future<Output = Result<StreamView, BrokerError>> + Send;
+
+    /// The first message of this lane behind `sequence` that the stream keeps.
+    fn next_after(
+        &self,
+        sequence: u64,
+    ) -> impl Future<Output = Result<Option<u64>, BrokerError>> + Send;
 
     /// Tells the server that the delivery is still in work, so that it stays ours.
     fn progress(&self, delivery: &Delivery)

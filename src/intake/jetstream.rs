@@ -11,7 +11,7 @@ use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use super::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict, stream};
 use crate::audit::AckPermit;
 use crate::error_text::one_line;
 use crate::wake::UtcMicros;
@@ -31,6 +31,7 @@ const TRACEPARENT_HEADER: &str = "traceparent";
 pub struct JetStreamLane {
     context: Context,
     stream: Arc<str>,
+    lane: u32,
     consumer: Arc<str>,
     batch_wakes_max: usize,
     batch_bytes_max: usize,
@@ -49,10 +50,20 @@ impl JetStreamLane {
         Self {
             context,
             stream: Arc::from(stream),
+            lane,
             consumer: Arc::from(format!("lane-{lane}")),
             batch_wakes_max,
             batch_bytes_max,
         }
+    }
+
+    /// Sequences from `first` on that the stream issued and no longer has, the first ones of the
+    /// stream aside.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn removed_from(&self, first: u64) -> Result<Vec<u64>, BrokerError> {
+        stream::removed_from(&self.context, &self.stream, first).await
     }
 
     async fn send(&self, reply: &str, kind: AckKind) -> Result<(), BrokerError> {
@@ -128,6 +139,9 @@ impl LaneConsumer for JetStreamLane {
             pending: info.num_pending,
             unacknowledged: info.num_ack_pending as u64,
             ack_floor: info.ack_floor.stream_sequence,
+            delivered: info.delivered.stream_sequence,
+            last_delivery: info.delivered.consumer_sequence,
+            waiting: info.num_waiting as u64,
             pin_id: info
                 .priority_groups
                 .into_iter()
@@ -136,6 +150,14 @@ impl LaneConsumer for JetStreamLane {
                 .filter(|pin| !pin.is_empty())
                 .map(Arc::from),
         })
+    }
+
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        stream::view(&self.context, &self.stream).await
+    }
+
+    async fn next_after(&self, sequence: u64) -> Result<Option<u64>, BrokerError> {
+        stream::next_after(&self.context, &self.stream, self.lane, sequence).await
     }
 
     async fn progress(&self, delivery: &Delivery) -> Result<(), BrokerError> {

@@ -69,6 +69,15 @@ impl Barrier {
         asked == self.asked() && info.unacknowledged < held as u64
     }
 
+    /// Whether nobody has the lane, and some of what is unacknowledged is with another worker, as an
+    /// operator's unpin amid a hand-over leaves it. Where the consumer may deliver nothing more, the
+    /// server pins nobody; two workers that each kept their part for themselves would wait for each
+    /// other for ever.
+    #[must_use]
+    pub fn is_left_to_nobody(&self, info: &LaneInfo, asked: Asked, held: usize) -> bool {
+        asked == self.asked() && info.pin_id.is_none() && info.unacknowledged > held as u64
+    }
+
     /// Whether nothing may be decided.
     #[must_use]
     pub fn is_raised(&self) -> bool {
@@ -130,7 +139,7 @@ mod tests {
     }
 
     fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {
-        LaneInfo { pending: 0, unacknowledged, ack_floor, pin_id: pin.map(Arc::from) }
+        LaneInfo { unacknowledged, ack_floor, pin_id: pin.map(Arc::from), ..LaneInfo::default() }
     }
 
     #[test]
@@ -178,6 +187,18 @@ mod tests {
         assert!(!barrier.is_acknowledged_elsewhere(&info(1, 0, Some("a")), asked, 2));
         assert!(!barrier.is_acknowledged_elsewhere(&info(2, 0, Some("a")), barrier.asked(), 2));
         assert!(barrier.is_acknowledged_elsewhere(&info(1, 0, Some("a")), barrier.asked(), 2));
+    }
+
+    #[test]
+    fn what_is_held_of_a_lane_that_nobody_has_is_let_go_only_where_some_of_it_is_elsewhere() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        let asked = barrier.asked();
+        assert!(barrier.is_left_to_nobody(&info(2, 0, None), asked, 1));
+        assert!(!barrier.is_left_to_nobody(&info(1, 0, None), asked, 1), "all of it is here");
+        assert!(!barrier.is_left_to_nobody(&info(2, 0, Some("a")), asked, 1), "it is ours");
+        barrier.observe(&delivery(2, "b"));
+        assert!(!barrier.is_left_to_nobody(&info(2, 0, None), asked, 2), "an older answer");
     }
 
     #[test]

@@ -126,24 +126,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         end
     }
 
-    /// Reads where the lane stands, and holds until it is told. None when the store stays away.
-    pub(super) async fn take_up(&self) -> Option<LaneCursor> {
-        let mut delays = self.delays();
-        loop {
-            let error = match self.store.lane_cursor(&self.lane).await {
-                Ok(cursor) => {
-                    self.resume();
-                    return Some(cursor);
-                }
-                Err(error) => error.to_string(),
-            };
-            if !self.hold(HoldCause::Store, &error, &mut delays).await {
-                return None;
-            }
-        }
-    }
-
-    fn delays(&self) -> Delays {
+    pub(super) fn delays(&self) -> Delays {
         Delays::new(self.options.hold_backoff_min, self.options.hold_backoff_max)
     }
 
@@ -230,7 +213,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         BatchEnd::Settled { cursor }
     }
 
-    fn resume(&self) {
+    pub(super) fn resume(&self) {
         self.holding.send_if_modified(|holding| holding.take().is_some());
     }
 
@@ -343,7 +326,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// Waits before the next attempt. False when the store has been away for too long.
-    async fn hold(&self, cause: HoldCause, reason: &str, delays: &mut Delays) -> bool {
+    pub(super) async fn hold(&self, cause: HoldCause, reason: &str, delays: &mut Delays) -> bool {
         let delay = delays.next_delay();
         let held_for = delays.held_for();
         if self.holding.borrow().is_none() {

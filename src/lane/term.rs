@@ -1,8 +1,10 @@
 //! One term of a lane: from the first pull until the lane is lost, given up, or shut down.
 
 mod ending;
+mod showing;
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +13,14 @@ use tokio::time::Instant;
 
 use super::awaited::{Awaited, next, poll_some};
 use super::barrier::{Asked, Barrier};
+use super::behind::Taken;
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
-use super::{Holding, STANDBY};
+use super::watch::{Seen, Watch, look};
 use crate::audit::AuditLog;
-use crate::health::{Component, ComponentState, Health};
-use crate::intake::{BrokerError, Delivery, LaneConsumer, LaneInfo};
+use crate::health::Health;
+use crate::intake::{BrokerError, Delivery, LaneConsumer};
 use crate::shutdown::Shutdown;
 use crate::store::{LaneCursor, Store};
-use crate::wake::UtcMicros;
 
 /// First wait before the barrier asks again; it doubles up to [`BARRIER_ASK_MAX`].
 const BARRIER_ASK_MIN: Duration = Duration::from_millis(5);
@@ -46,7 +48,7 @@ enum Look {
     /// The term is over.
     End(TermEnd),
     /// The barrier is lowered: read where the lane stands, and go on.
-    AllHere,
+    AllHere(Taken),
 }
 
 /// State of a term.
@@ -72,13 +74,22 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     ending: Option<TermEnd>,
     /// The barrier when the server was last asked.
     asked: Asked,
+    /// What waits on the stream, against what arrives.
+    watch: &'a mut Watch,
+    /// What was removed undecided is being reported.
+    losing: bool,
     /// Shutdown was asked for: a hold is no longer waited out.
     stopping: bool,
 }
 
 impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     /// A term that has not begun to pull.
-    pub fn new(bench: &'a Bench<S, A, C>, health: &'a Health, shutdown: &'a Shutdown) -> Self {
+    pub fn new(
+        bench: &'a Bench<S, A, C>,
+        health: &'a Health,
+        shutdown: &'a Shutdown,
+        watch: &'a mut Watch,
+    ) -> Self {
         Self {
             bench,
             health,
@@ -93,6 +104,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             pending: 0,
             ending: None,
             asked: Barrier::default().asked(),
+            watch,
+            losing: false,
             stopping: false,
         }
     }
@@ -105,6 +118,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         if matches!(end, TermEnd::Shutdown) {
             self.hand_back().await;
         }
+        let in_hand = self.in_work.iter().chain(self.held.values());
+        self.watch.let_go(in_hand.map(|delivery| delivery.message.sequence));
         end
     }
 
@@ -115,8 +130,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         };
         let bench = self.bench;
         let mut working: Awaited<'a, BatchEnd> = None;
-        let mut asking: Awaited<'a, Result<LaneInfo, BrokerError>> = None;
-        let mut taking: Awaited<'a, Option<LaneCursor>> = None;
+        let mut asking: Awaited<'a, Result<Seen, BrokerError>> = None;
+        let mut taking: Awaited<'a, Result<Option<LaneCursor>, BrokerError>> = None;
         let mut ask_after = BARRIER_ASK_MIN;
         let mut ask_at = Instant::now();
         let mut patrol = tokio::time::interval(bench.options.ack_wait / 3);
@@ -125,13 +140,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         self.report(None);
         loop {
             if working.is_none() {
-                if let (Some(cursor), false) = (self.cursor, self.barrier.is_raised()) {
-                    let batch = self.take_batch();
-                    if !batch.is_empty() {
-                        self.in_work.clone_from(&batch);
-                        working = Some(Box::pin(bench.work(cursor, batch)));
-                    }
-                }
+                working = self.next_work();
                 if working.is_none()
                     && let Some(end) = self.ending.take()
                 {
@@ -156,19 +165,23 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 }
                 cursor = poll_some(&mut taking) => {
                     taking = None;
-                    let Some(cursor) = cursor else { return TermEnd::StoreAway };
-                    self.taken_up(cursor);
+                    match cursor {
+                        Ok(Some(cursor)) => self.taken_up(cursor),
+                        Ok(None) => return TermEnd::StoreAway,
+                        Err(error) => self.end(TermEnd::Broker(error), &mut feed),
+                    }
                 }
                 () = tokio::time::sleep_until(ask_at), if asks => {
-                    self.asked = self.barrier.asked();
-                    asking = Some(Box::pin(bench.consumer.info()));
+                    asking = Some(self.ask());
                 }
-                info = poll_some(&mut asking) => {
+                seen = poll_some(&mut asking) => {
                     asking = None;
-                    match info {
-                        Ok(info) => match self.look_at(&info, working.is_some()) {
+                    match seen {
+                        Ok(seen) => match self.look_at(&seen, working.is_some()) {
                             Some(Look::End(end)) => return end,
-                            Some(Look::AllHere) => taking = Some(Box::pin(bench.take_up())),
+                            Some(Look::AllHere(taken)) => {
+                                taking = Some(Box::pin(bench.take_up(taken)));
+                            }
                             None if self.barrier.is_raised() => {
                                 ask_at = Instant::now() + ask_after;
                                 ask_after = (ask_after * 2).min(BARRIER_ASK_MAX);
@@ -183,8 +196,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.taken_in = 0;
                     self.keep().await;
                     if asking.is_none() && self.ending.is_none() {
-                        self.asked = self.barrier.asked();
-                        asking = Some(Box::pin(bench.consumer.info()));
+                        asking = Some(self.ask());
                     }
                 }
                 _ = holding.changed() => {
@@ -205,11 +217,41 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         }
     }
 
+    /// Asks the server how the lane does.
+    fn ask(&mut self) -> Pin<Box<dyn Future<Output = Result<Seen, BrokerError>> + Send + 'a>> {
+        self.asked = self.barrier.asked();
+        self.watch.ask();
+        Box::pin(look(&self.bench.consumer, self.watch.is_counting()))
+    }
+
+    /// What is to be done next in stream order, if anything may be.
+    fn next_work(&mut self) -> Awaited<'a, BatchEnd> {
+        let cursor = self.cursor.filter(|_| !self.barrier.is_raised())?;
+        if let Some(lost) = self.watch.lost() {
+            let mut to = cursor;
+            if self.held.keys().next().is_none_or(|first| *first > lost.up_to) {
+                to.decided_sequence = to.decided_sequence.max(lost.up_to);
+            }
+            self.losing = true;
+            return Some(Box::pin(self.bench.lose(cursor, lost, to)));
+        }
+        let batch = self.take_batch();
+        if batch.is_empty() {
+            return None;
+        }
+        self.in_work.clone_from(&batch);
+        Some(Box::pin(self.bench.work(cursor, batch)))
+    }
+
     /// A batch has ended. Returns the end of the term, where that ends it too.
     fn worked(&mut self, end: BatchEnd) -> Option<TermEnd> {
         let settled = std::mem::take(&mut self.in_work);
-        match end {
+        let reported = std::mem::take(&mut self.losing);
+        let end = match end {
             BatchEnd::Settled { cursor } => {
+                if reported {
+                    self.watch.reported();
+                }
                 self.cursor = Some(cursor);
                 // A broker that forgot its deliveries in a crash made them again as if for the
                 // first time; they are acknowledged all the same.
@@ -217,22 +259,29 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.held.remove(&delivery.message.sequence);
                 }
                 self.measure();
-                None
+                return None;
             }
-            BatchEnd::LaneLost => Some(TermEnd::LaneLost),
-            BatchEnd::StoreAway => Some(TermEnd::StoreAway),
-        }
+            BatchEnd::LaneLost => TermEnd::LaneLost,
+            BatchEnd::StoreAway => TermEnd::StoreAway,
+        };
+        self.watch.let_go(settled.iter().map(|delivery| delivery.message.sequence));
+        Some(end)
     }
 
     /// The lane's cursor was read; meanwhile the lane may have changed hands.
     fn taken_up(&mut self, cursor: LaneCursor) {
         if !self.barrier.is_raised() && self.owned {
             self.cursor = Some(cursor);
+            let held = |sequence: u64| self.held.contains_key(&sequence);
+            if let Some(lost) = self.watch.taken_up(cursor.decided_sequence, held) {
+                super::lost::note(self.health, lost);
+            }
             self.report(None);
         }
     }
 
     fn take_in(&mut self, delivery: Delivery) {
+        self.watch.observe(&delivery);
         if let Some(raised) = self.barrier.observe(&delivery) {
             tracing::debug!(
                 lane = self.bench.lane.lane,
@@ -298,7 +347,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     }
 
     /// Draws the conclusions from the server's view of the lane.
-    fn look_at(&mut self, info: &LaneInfo, working: bool) -> Option<Look> {
+    fn look_at(&mut self, seen: &Seen, working: bool) -> Option<Look> {
+        let Seen { info, stream } = seen;
         self.pending = info.pending;
         let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
         self.owned = ours;
@@ -321,40 +371,26 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             let held: Vec<u64> = self.held.keys().copied().collect();
             if self.barrier.try_lower(info, self.asked, &held) {
                 self.cursor = None;
-                return Some(Look::AllHere);
+                self.watch.lowered(info);
+                return Some(Look::AllHere(Taken { delivered: info.delivered, held }));
             }
             // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
-            // cannot be asked, so all are let go, and those still open come again.
-            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len()) {
+            // cannot be asked, so all are let go, and those still open come again. So does what
+            // lies in two hands with nobody pinned, in one.
+            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len())
+                || self.barrier.is_left_to_nobody(info, self.asked, held.len())
+            {
+                self.watch.let_go(self.held.keys().copied());
                 self.held.clear();
             }
         }
+        if let Some(stream) = stream
+            && !self.barrier.is_raised()
+            && let Some(lost) = self.watch.look(info, stream)
+        {
+            super::lost::note(self.health, lost);
+        }
         self.measure();
         None
-    }
-
-    fn report(&self, holding: Option<&Holding>) {
-        let component = Component::Lane(self.bench.lane.lane);
-        match holding {
-            Some(holding) => {
-                self.health.set(component, ComponentState::Waiting, Some(&holding.reason));
-            }
-            None if self.cursor.is_some() => self.health.set(component, ComponentState::Ok, None),
-            None => self.health.set(component, ComponentState::Standby, Some(STANDBY)),
-        }
-    }
-
-    fn measure(&self) {
-        let lane = self.bench.lane.lane;
-        let waiting = self.held.len() + self.in_work.len();
-        self.bench.metrics.set_lane_pending(lane, self.pending + waiting as u64);
-        let oldest = self
-            .in_work
-            .iter()
-            .chain(self.held.values())
-            .map(|delivery| delivery.message.stored_at_nanos)
-            .min()
-            .map(|nanos| self.bench.clock.now().since(UtcMicros::from_nanos(nanos)));
-        self.bench.metrics.set_lane_oldest_pending(lane, oldest.unwrap_or_default());
     }
 }

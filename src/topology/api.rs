@@ -12,6 +12,7 @@ use super::TopologyError;
 pub(super) const JETSTREAM_NOT_AVAILABLE: u64 = 10_008;
 const CONSUMER_NOT_FOUND: u64 = 10_014;
 const JETSTREAM_NOT_ENABLED_FOR_ACCOUNT: u64 = 10_039;
+const NO_MESSAGE_FOUND: u64 = 10_037;
 const STREAM_NOT_FOUND: u64 = 10_059;
 const JETSTREAM_NOT_ENABLED: u64 = 10_076;
 
@@ -53,6 +54,19 @@ pub(super) async fn consumer_names(
             return Ok(names);
         }
     }
+}
+
+/// The sequence of the first message behind `sequence` on a subject, if the stream keeps one.
+pub(super) async fn next_message(
+    context: &Context,
+    stream: &str,
+    subject: &str,
+    sequence: u64,
+) -> Result<Option<u64>, TopologyError> {
+    let request = json!({ "seq": sequence + 1, "next_by_subj": subject });
+    let subject = format!("STREAM.MSG.GET.{stream}");
+    let found = found(self::request(context, &subject, &request).await, NO_MESSAGE_FOUND)?;
+    Ok(found.and_then(|found| found["message"]["seq"].as_u64()))
 }
 
 /// Creates a stream.

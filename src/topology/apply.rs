@@ -320,7 +320,11 @@ async fn put_lane(
     };
     let fields = compare::fields(Kind::Lane, wanted, found);
     if !fields.is_empty() {
-        api::put_consumer(context, WAKES, &name, &overlay(found, wanted)).await?;
+        let mut config = overlay(found, wanted);
+        if compare::is_rewound(found) {
+            config["deliver_policy"] = found["deliver_policy"].clone();
+        }
+        api::put_consumer(context, WAKES, &name, &config).await?;
         report.changes.push(Change::Updated(consumer(name), fields));
     }
     Ok(())

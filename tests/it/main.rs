@@ -11,6 +11,7 @@ mod audit_contract;
 mod broker;
 mod cli;
 mod criteria;
+mod faults;
 mod harness;
 mod hostile;
 mod messages;

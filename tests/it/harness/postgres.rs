@@ -128,7 +128,7 @@ fn cluster() -> &'static Cluster {
 }
 
 /// The directory of the newest PostgreSQL.
-fn binaries() -> PathBuf {
+pub(super) fn binaries() -> PathBuf {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let mut versioned: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .map(|versions| versions.flatten().map(|version| version.path().join("bin")).collect())
@@ -189,7 +189,7 @@ fn answers(cluster: &Cluster) -> bool {
 }
 
 /// `initdb` and `postgres` refuse to run as root; then somebody else has to.
-fn unprivileged_user() -> Option<String> {
+pub(super) fn unprivileged_user() -> Option<String> {
     let uid = |name: &[&str]| {
         let found = Command::new("id").arg("-u").args(name).stderr(Stdio::null()).output();
         let found = found.ok().filter(|found| found.status.success())?;
@@ -202,7 +202,7 @@ fn unprivileged_user() -> Option<String> {
     Some(user.expect("root needs a user `postgres` or `nobody` to run PostgreSQL as").to_owned())
 }
 
-fn as_user(user: Option<&str>, program: &Path) -> Command {
+pub(super) fn as_user(user: Option<&str>, program: &Path) -> Command {
     let Some(user) = user else { return Command::new(program) };
     let mut command = Command::new("setpriv");
     command.args(["--reuid", user, "--regid", group(user).trim(), "--clear-groups", "--"]);
@@ -215,7 +215,7 @@ fn group(user: &str) -> String {
     String::from_utf8(found.stdout).unwrap()
 }
 
-fn run(command: &mut Command) {
+pub(super) fn run(command: &mut Command) {
     let name = command.get_program().to_owned();
     let output = match command.current_dir("/").stdin(Stdio::null()).output() {
         Ok(output) => output,
@@ -228,6 +228,6 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{} failed: {said}", name.display());
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

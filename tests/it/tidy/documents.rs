@@ -74,6 +74,29 @@ fn paths_named_in_documents_exist() {
     assert_none("paths that do not exist", &missing);
 }
 
+/// `docs/delivery.md` names a test for what it claims; a name that no test has shows nothing.
+#[test]
+fn tests_named_in_the_tables_of_delivery_exist() {
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for span in code_spans("docs/delivery.md") {
+        let parts: Vec<&str> = span.split("::").collect();
+        let [module @ .., name] = parts.as_slice() else { continue };
+        let word = |part: &&str| part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        if module.is_empty() || !parts.iter().all(word) {
+            continue;
+        }
+        named += 1;
+        let file = format!("tests/it/{}.rs", module.join("/"));
+        let found = root().join(&file).exists() && text(&file).contains(&format!("fn {name}("));
+        if !found {
+            missing.push(format!("{span}, looked for in {file}"));
+        }
+    }
+    assert!(named > 30, "the tables have moved");
+    assert_none("tests that do not exist", &missing);
+}
+
 #[test]
 fn the_gates_are_documented_in_their_order() {
     let documented: Vec<(String, String)> = text("docs/gates.md")
