@@ -14,6 +14,7 @@ mod criteria;
 mod harness;
 mod hostile;
 mod messages;
+mod security;
 mod serial_model;
 mod shell;
 mod store_contract;
