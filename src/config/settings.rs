@@ -381,9 +381,9 @@ fn shown(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
 }
 
-/// A JSON string is a TOML string.
+/// A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 fn millis(n: u32) -> Duration {

@@ -266,3 +266,12 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn whatever_a_value_holds_what_is_printed_is_toml() {
+    for level in ["info,a\u{7f}=warn".to_owned(), format!("info,{}=warn", "a".repeat(70_000))] {
+        let loaded = load("", &[("WAKEGATE_LOG_LEVEL", &level)]);
+        let printed: toml::Table = document::effective(&loaded).parse().unwrap();
+        assert_eq!(printed["log"]["level"].as_str(), Some(level.as_str()));
+    }
+}
