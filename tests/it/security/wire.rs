@@ -2,67 +2,11 @@
 //! them as they are. None of them may cost the worker its connection: it would be delivered again
 //! after each reconnection, and no organization would be served.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
 
-use crate::harness::PATIENCE;
-use crate::harness::nats::Nats;
+use super::raw::Raw;
 use crate::through_servers::stage::{Dialect, Stage, subject};
 use crate::through_servers::story::assignment;
-
-/// A publisher that speaks the protocol itself, for no client sends these.
-struct Raw {
-    stream: BufReader<TcpStream>,
-}
-
-impl Raw {
-    async fn connect(nats: &Nats) -> Self {
-        let address = nats.url().replace("nats://", "");
-        let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
-        let mut greeting = String::new();
-        stream.read_line(&mut greeting).await.unwrap();
-        assert!(greeting.starts_with("INFO "), "{greeting}");
-        let mut raw = Self { stream };
-        raw.send(b"CONNECT {\"verbose\":false,\"headers\":true}\r\n").await;
-        raw.answered().await;
-        raw
-    }
-
-    async fn send(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).await.unwrap();
-    }
-
-    /// Returns once the server has taken everything sent so far.
-    async fn answered(&mut self) {
-        self.send(b"PING\r\n").await;
-        let mut line = String::new();
-        let pong = async {
-            while !line.starts_with("PONG") {
-                line.clear();
-                assert!(self.stream.read_line(&mut line).await.unwrap() > 0, "the server hung up");
-                assert!(!line.starts_with("-ERR"), "{line}");
-            }
-        };
-        tokio::time::timeout(PATIENCE, pong).await.expect("the server answers");
-    }
-
-    /// One message with these headers, as they are.
-    async fn publish(&mut self, subject: &[u8], headers: &[u8], body: &[u8]) {
-        let mut frame = b"HPUB ".to_vec();
-        frame.extend_from_slice(subject);
-        let mut sizes = String::new();
-        let _ = write!(sizes, " {} {}\r\n", headers.len(), headers.len() + body.len());
-        frame.extend_from_slice(sizes.as_bytes());
-        frame.extend_from_slice(headers);
-        frame.extend_from_slice(body);
-        frame.extend_from_slice(b"\r\n");
-        self.send(&frame).await;
-        self.answered().await;
-    }
-}
 
 /// Headers that are none. The wake that carries them is a wake all the same.
 const HEADERS: [(&str, &[u8]); 20] = [
@@ -106,7 +50,8 @@ async fn no_bytes_of_a_publisher_cost_the_worker_its_connection() {
 
     for (nth, (what, headers)) in (0..).zip(HEADERS) {
         let event = assignment(&format!("t{nth}"), "a1", 1);
-        hostile.publish(subject(&event).as_bytes(), headers, &event.body).await;
+        hostile.publish(subject(&event).as_bytes(), "", headers, &event.body).await;
+        assert!(hostile.errors().await.is_empty(), "{what}: the server takes it");
         let after = assignment(&format!("after{nth}"), "a1", 1);
         let record = stage.publish_for_outcome(&after.with(other_organization())).await;
         assert_eq!(record["outcome"], "queued", "{what}: {}", worker.told(&record.to_string()));
@@ -117,8 +62,9 @@ async fn no_bytes_of_a_publisher_cost_the_worker_its_connection() {
         let mut subject = b"wakes.task_mutation.acme.".to_vec();
         subject.extend_from_slice(token);
         let event = assignment("t", "a1", 1);
-        hostile.publish(&subject, b"NATS/1.0\r\nX: y\r\n\r\n", &event.body).await;
-        hostile.publish(&subject, b"NATS/1.0\r\n\r\n", b"\xff").await;
+        hostile.publish(&subject, "", b"NATS/1.0\r\nX: y\r\n\r\n", &event.body).await;
+        hostile.publish(&subject, "", b"NATS/1.0\r\n\r\n", b"\xff").await;
+        assert!(hostile.errors().await.is_empty(), "{what}: the server takes it");
         let after = assignment(&format!("after {what}"), "a1", 1);
         let record = stage.publish_for_outcome(&after.with(other_organization())).await;
         assert_eq!(record["outcome"], "queued", "{what}: {}", worker.told(&record.to_string()));
