@@ -8,8 +8,8 @@ use crate::harness::worker::Worker;
 use crate::through_servers::stage::{Dialect, Setting, Stage};
 use crate::through_servers::stall::Stall;
 
-/// The large backlog, unless `WAKEGATE_BACKLOG_WAKES` names another: a million takes minutes.
-const BACKLOG_WAKES: usize = 40_000;
+/// The large backlog, unless `WAKEGATE_BACKLOG_WAKES` names another.
+const BACKLOG_WAKES: usize = 100_000;
 const SMALL_BACKLOG_WAKES: usize = 2_000;
 /// Decided after the stall, so that memory is looked at while batches go through too.
 const DECIDED: i64 = 1_000;
@@ -57,6 +57,8 @@ async fn peak_with(dialect: Dialect, wakes: usize) -> u64 {
         Setting { partitions: PARTITIONS, batch_wakes_max: SETTING_BATCH, ..Setting::default() };
     let stage = Stage::with(dialect, setting).await;
     publish(&stage.context, wakes).await;
+    let mut stream = stage.context.get_stream("WAKES").await.unwrap();
+    assert_eq!(stream.info().await.unwrap().state.messages, wakes as u64);
     let stall = Stall::records(&stage).await;
     let worker = stage.worker_starting().await;
     for lane in 0..PARTITIONS {
