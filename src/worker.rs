@@ -157,6 +157,7 @@ impl<S: Database> Worker<S> {
                     lane,
                     self.lanes.batch_wakes_max,
                     self.lanes.batch_bytes_max,
+                    self.metrics.clone(),
                 )
             })
             .collect();

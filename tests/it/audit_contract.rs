@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_nats::jetstream::Context;
 use serde_json::{Value, json};
 use wakegate::audit::{AuditClass, AuditError, AuditEvent, AuditLog, JetStreamAudit, MemoryAudit};
-use wakegate::broker::{self, BrokerOptions};
+use wakegate::broker::{self, BrokerOptions, TlsFiles};
 use wakegate::store::memory::MemoryStore;
 use wakegate::store::{BatchRecord, LaneCursor, LaneKey, Recorded, Store as _};
 use wakegate::topology::{Topology, WAKE_AUDIT};
@@ -80,6 +80,8 @@ impl OnServer {
         let options = BrokerOptions {
             url: nats.url(),
             credentials_file: None,
+            tls: TlsFiles::default(),
+            inbox_prefix: "_INBOX".to_owned(),
             request_timeout: ANSWER_WITHIN,
             name: "audit-contract".to_owned(),
         };

@@ -2,9 +2,8 @@
 //! publisher, an operator and a runner can see of it, and what survives when something dies.
 
 pub mod stage;
-pub mod story;
-
 pub mod stall;
+pub mod story;
 
 mod asking;
 mod crashes;

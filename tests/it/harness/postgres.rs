@@ -123,8 +123,30 @@ fn cluster() -> &'static Cluster {
     CLUSTER.get_or_init(|| {
         let bin = binaries();
         // Between looking for a free port and taking it somebody else may have it.
-        (0..5).find_map(|_| start(&bin)).expect("PostgreSQL found no free port in five attempts")
+        (0..5)
+            .find_map(|_| start(&bin, &[]))
+            .expect("PostgreSQL found no free port in five attempts")
     })
+}
+
+/// A server of one test's own, gone when this is dropped.
+pub struct OwnServer(Cluster);
+
+impl OwnServer {
+    /// With more settings, `name=value`. Whoever runs the server gets the files of `owned`.
+    pub fn start(settings: &[String], owned: &Path) -> Self {
+        if let Some(user) = unprivileged_user() {
+            run(Command::new("chown").arg("-R").arg(user).arg(owned));
+        }
+        let bin = binaries();
+        let started = (0..5).find_map(|_| start(&bin, settings));
+        Self(started.expect("PostgreSQL found no free port in five attempts"))
+    }
+
+    /// `127.0.0.1:<port>`; the role `postgres` may do everything.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.0.port)
+    }
 }
 
 /// The directory of the newest PostgreSQL.
@@ -140,7 +162,7 @@ pub(super) fn binaries() -> PathBuf {
         .unwrap_or_else(|| panic!("PostgreSQL is missing: {INSTALL}"))
 }
 
-fn start(bin: &Path) -> Option<Cluster> {
+fn start(bin: &Path, settings: &[String]) -> Option<Cluster> {
     let directory = tempfile::Builder::new().prefix("wakegate-pg-").tempdir().unwrap().keep();
     let user = unprivileged_user();
     if let Some(user) = &user {
@@ -159,6 +181,9 @@ fn start(bin: &Path) -> Option<Cluster> {
     supervisor.arg("-D").arg(&data).arg("-k").arg(&directory);
     supervisor.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-N", "300"]);
     for setting in ["fsync=off", "full_page_writes=off", "shared_buffers=64MB"] {
+        supervisor.args(["-c", setting]);
+    }
+    for setting in settings {
         supervisor.args(["-c", setting]);
     }
     let supervisor =
