@@ -138,7 +138,7 @@ mod tests {
     fn a_last_value_comes_after_every_row() {
         static READ: Statement =
             Statement::new("WITH w (a, b) AS (VALUES (?, ?)) SELECT 1 LIMIT ?");
-        for count in [1, 3, 4, 300] {
+        for count in [1, 3, 4, 200] {
             let items = vec![(); count];
             let (mut statement, later) =
                 READ.over_with(&items, |q, ()| q.bind(1_i64).bind(2_i64), 7);

@@ -11,6 +11,8 @@ use crate::through_servers::stall::Stall;
 /// The large backlog, unless `WAKEGATE_BACKLOG_WAKES` names another.
 const BACKLOG_WAKES: usize = 100_000;
 const SMALL_BACKLOG_WAKES: usize = 2_000;
+/// Decided before the stall.
+const FIRST_WAKES: usize = 20;
 /// Decided after the stall, so that memory is looked at while batches go through too.
 const DECIDED: i64 = 1_000;
 /// What the two peaks may differ by: allocators keep pages, and lanes are not in step.
@@ -56,11 +58,14 @@ async fn peak_with(dialect: Dialect, wakes: usize) -> u64 {
     let setting =
         Setting { partitions: PARTITIONS, batch_wakes_max: SETTING_BATCH, ..Setting::default() };
     let stage = Stage::with(dialect, setting).await;
+    // The worker's look at the stream, when it starts, needs the database.
+    let worker = stage.worker_starting().await;
+    publish(&stage.context, FIRST_WAKES).await;
+    stage.settled().await;
+    let stall = Stall::records(&stage).await;
     publish(&stage.context, wakes).await;
     let mut stream = stage.context.get_stream("WAKES").await.unwrap();
-    assert_eq!(stream.info().await.unwrap().state.messages, wakes as u64);
-    let stall = Stall::records(&stage).await;
-    let worker = stage.worker_starting().await;
+    assert_eq!(stream.info().await.unwrap().state.messages, (FIRST_WAKES + wakes) as u64);
     for lane in 0..PARTITIONS {
         // As much as the consumer's bound lets be delivered, and the rest left at the server.
         let all = 2 * SETTING_BATCH as usize;

@@ -25,7 +25,7 @@ async fn health_and_metrics_answer_while_every_lane_and_connection_is_stuck() {
     command.env("WAKEGATE_DATABASE_CONNECTIONS_MAX", CONNECTIONS.to_string());
     command.env("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "3600000");
     let worker = crate::harness::worker::Worker::spawn(command).await;
-    worker.ready().await;
+    stage.settled().await;
     let lock = "BEGIN; LOCK TABLE lanes, runs, wake_keys, agents, pauses, refused_wakes, \
                 merged_wakes, _sqlx_migrations IN ACCESS EXCLUSIVE MODE";
     sqlx::raw_sql(lock).execute(&mut pool).await.unwrap();
