@@ -154,3 +154,29 @@ pub trait LaneConsumer: Clone + Send + Sync + 'static {
     /// Lets another worker have the lane at once.
     fn unpin(&self) -> impl Future<Output = Result<(), BrokerError>> + Send;
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The first delivery of a message: at `sequence` of the stream, the consumer's `nth`.
+    pub(crate) fn delivery(sequence: u64, nth: u64) -> Delivery {
+        Delivery {
+            message: Message {
+                stream: Arc::from("WAKES"),
+                sequence,
+                stored_at_nanos: 0,
+                requested_at: UtcMicros::from_micros(0),
+                subject: Arc::from("wakes.0.p.o.t"),
+                body: bytes::Bytes::new(),
+                traceparent: None,
+                outcome_to: None,
+            },
+            consumer_sequence: nth,
+            deliveries: 1,
+            pending: 0,
+            pin_id: None,
+            reply: Arc::from("reply"),
+        }
+    }
+}

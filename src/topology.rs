@@ -7,7 +7,7 @@
 //! pass (description, metadata, placement, compression, replicas, `max_bytes`, and limits that are
 //! more generous than declared).
 
-mod api;
+pub(crate) mod api;
 mod apply;
 mod compare;
 mod declared;

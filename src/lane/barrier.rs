@@ -115,27 +115,11 @@ impl Barrier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wake::UtcMicros;
-    use crate::wake::decode::Message;
+    use crate::intake::tests::delivery as unpinned;
 
     fn delivery(consumer_sequence: u64, pin: &str) -> Delivery {
-        Delivery {
-            message: Message {
-                stream: Arc::from("WAKES"),
-                sequence: consumer_sequence,
-                stored_at_nanos: 0,
-                requested_at: UtcMicros::from_micros(0),
-                subject: Arc::from("wakes.0.p.o.t"),
-                body: bytes::Bytes::new(),
-                traceparent: None,
-                outcome_to: None,
-            },
-            consumer_sequence,
-            deliveries: 1,
-            pending: 0,
-            pin_id: Some(Arc::from(pin)),
-            reply: Arc::from("reply"),
-        }
+        let pin_id = Some(Arc::from(pin));
+        Delivery { pin_id, ..unpinned(consumer_sequence, consumer_sequence) }
     }
 
     fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {

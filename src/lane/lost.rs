@@ -2,14 +2,13 @@
 //! may pass over them silently.
 
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::process::{BatchEnd, Bench};
 use super::watch::Lost;
 use crate::audit::{AuditClass, AuditEvent, AuditLog};
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::LaneConsumer;
-use crate::metrics::{HoldCause, Stage};
+use crate::metrics::HoldCause;
 use crate::store::{BatchRecord, LaneCursor, RecordError, Store};
 use crate::wake::WakeId;
 
@@ -18,8 +17,8 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     /// decide, and counts. At least once: a worker that dies in between leaves it to the next one.
     pub(crate) async fn lose(&self, cursor: LaneCursor, lost: Lost, to: LaneCursor) -> BatchEnd {
         let mut delays = self.delays();
-        let mut recorded = loop {
-            match self.store.record(&self.moved(cursor, cursor)).await {
+        let recorded = loop {
+            match self.store.record(&BatchRecord::new(&self.lane, cursor, cursor)).await {
                 Ok(recorded) => break recorded,
                 Err(RecordError::LaneLost) => return BatchEnd::LaneLost,
                 Err(error) => {
@@ -29,15 +28,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                 }
             }
         };
-        let started = Instant::now();
-        let event = [self.event(lost)];
-        let mut delays = self.delays();
-        while let Err((unaudited, error)) = self.audit.publish(recorded, &event).await {
-            self.metrics.audit_publish_failed();
-            self.hold(HoldCause::Audit, &error.to_string(), &mut delays).await;
-            recorded = unaudited;
-        }
-        self.metrics.batch_stage(Stage::Audit, started.elapsed());
+        self.audit(recorded, &[self.event(lost)]).await;
         let end = self.pass_over(cursor, to).await;
         if matches!(end, BatchEnd::Settled { .. }) {
             self.metrics.wakes_lost(lost.wakes);
@@ -48,7 +39,8 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     /// Moves the lane's cursor past what is not there.
     pub(crate) async fn pass_over(&self, cursor: LaneCursor, to: LaneCursor) -> BatchEnd {
         let mut delays = self.delays();
-        while let Err(error) = self.store.record(&self.moved(cursor, to)).await {
+        let moves = BatchRecord::new(&self.lane, cursor, to);
+        while let Err(error) = self.store.record(&moves).await {
             // One that was not answered may have moved it.
             match self.store.lane_cursor(&self.lane).await {
                 Ok(stands) if stands == to => break,
@@ -61,20 +53,6 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         }
         self.resume();
         BatchEnd::Settled { cursor: to }
-    }
-
-    fn moved(&self, from: LaneCursor, to: LaneCursor) -> BatchRecord {
-        BatchRecord {
-            lane: self.lane.clone(),
-            from,
-            to,
-            runs: Vec::new(),
-            merges: Vec::new(),
-            merged_wakes: Vec::new(),
-            keys: Vec::new(),
-            refusals: Vec::new(),
-            covers: Vec::new(),
-        }
     }
 
     /// Whose they were is gone with them. The id follows from the stream and the last of them, so

@@ -15,7 +15,7 @@ use super::record::{Outcome, draft};
 use super::{Holding, LaneOptions, report};
 use crate::admission::decide_batch;
 use crate::admission::engine::Hold;
-use crate::audit::{AuditLog, Audited};
+use crate::audit::{AuditEvent, AuditLog, Audited};
 use crate::clock::Clock;
 use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
@@ -173,7 +173,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             let wait_for = match self.attempt(cursor, &works[..take], races_lost > 0).await {
                 Attempt::Recorded { recorded, outcomes, cursor: moved, held } => {
                     let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
-                    let audited = self.audit(recorded, &outcomes).await;
+                    let events: Vec<_> =
+                        outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
+                    let audited = self.audit(recorded, &events).await;
                     self.settle(&settled, &outcomes, &audited).await;
                     cursor = moved;
                     width = width.saturating_mul(2);
@@ -281,12 +283,11 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// Publishes until the stream has everything; the decisions are durable and cannot go stale.
-    async fn audit(&self, mut recorded: Recorded, outcomes: &[Outcome]) -> Audited {
+    pub(super) async fn audit(&self, mut recorded: Recorded, events: &[AuditEvent]) -> Audited {
         let started = Instant::now();
-        let events: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
         let mut delays = self.delays();
         loop {
-            match self.audit.publish(recorded, &events).await {
+            match self.audit.publish(recorded, events).await {
                 Ok(audited) => {
                     self.resume();
                     self.metrics.batch_stage(Stage::Audit, started.elapsed());

@@ -221,30 +221,12 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
+    use crate::intake::tests::delivery;
     use crate::wake::UtcMicros;
-    use crate::wake::decode::Message;
 
     fn arrives(watch: &mut Watch, sequence: u64, nth: u64) {
-        watch.observe(&Delivery {
-            message: Message {
-                stream: Arc::from("WAKES"),
-                sequence,
-                stored_at_nanos: 0,
-                requested_at: UtcMicros::from_micros(0),
-                subject: Arc::from("wakes.0.p.o.t"),
-                body: bytes::Bytes::new(),
-                traceparent: None,
-                outcome_to: None,
-            },
-            consumer_sequence: nth,
-            deliveries: 1,
-            pending: 0,
-            pin_id: None,
-            reply: Arc::from("reply"),
-        });
+        watch.observe(&delivery(sequence, nth));
     }
 
     fn info(delivered: u64, last_delivery: u64, pending: u64) -> LaneInfo {

@@ -306,16 +306,10 @@ async fn recorded(wakes: &[u64]) -> Recorded {
     let lane =
         LaneKey { stream: Arc::from("WAKES"), stream_created_at: UtcMicros::default(), lane: 0 };
     let from = store.lane_cursor(&lane).await.unwrap();
+    let to = LaneCursor { decided_sequence: from.decided_sequence + 1, ..from };
     let batch = BatchRecord {
-        lane,
-        from,
-        to: LaneCursor { decided_sequence: from.decided_sequence + 1, ..from },
-        runs: Vec::new(),
-        merges: Vec::new(),
-        merged_wakes: Vec::new(),
-        keys: Vec::new(),
-        refusals: Vec::new(),
         covers: wakes.iter().map(|n| wake_id(*n)).collect(),
+        ..BatchRecord::new(&lane, from, to)
     };
     store.record(&batch).await.unwrap()
 }

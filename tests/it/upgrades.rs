@@ -13,8 +13,14 @@ use crate::harness::golden::repository;
 use crate::harness::outside::Outside;
 use crate::harness::worker::Worker;
 use crate::harness::{postgres, sqlite};
+use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Stage};
 use crate::through_servers::story::{assignment, by_agent};
+
+on_both_databases!(
+    every_schema_with_data_comes_forward,
+    a_worker_older_than_the_schema_says_so_and_ends,
+);
 
 /// A stage on a database without a schema, and what keeps that database.
 async fn on_empty_database(dialect: Dialect) -> (Stage, Outside, Box<dyn std::any::Any + Send>) {
@@ -129,28 +135,4 @@ async fn a_worker_older_than_the_schema_says_so_and_ends(dialect: Dialect) {
     }
     assert_eq!(stage.rows().await, before, "nothing was changed");
     drop::<Worker>(running);
-}
-
-mod on_both {
-    use super::Dialect;
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn every_schema_with_data_comes_forward_on_sqlite() {
-        super::every_schema_with_data_comes_forward(Dialect::Sqlite).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn every_schema_with_data_comes_forward_on_postgres() {
-        super::every_schema_with_data_comes_forward(Dialect::Postgres).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_worker_older_than_the_schema_says_so_and_ends_on_sqlite() {
-        super::a_worker_older_than_the_schema_says_so_and_ends(Dialect::Sqlite).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_worker_older_than_the_schema_says_so_and_ends_on_postgres() {
-        super::a_worker_older_than_the_schema_says_so_and_ends(Dialect::Postgres).await;
-    }
 }

@@ -39,7 +39,7 @@ impl Statement {
         mut bind: impl FnMut(Prepared, &T) -> Prepared,
     ) -> (Prepared, &'a [T]) {
         let (now, later) = items.split_at(items.len().min(ROWS_MAX));
-        let size = SIZES.iter().position(|size| *size >= now.len()).unwrap_or(SIZES.len() - 1);
+        let size = size_of(now.len());
         let text = self.over[size].get_or_init(|| Arc::from(over_rows(self.text, SIZES[size])));
         // Made of a file's text and question marks only.
         let mut statement = query(AssertSqlSafe(Arc::clone(text)));
@@ -57,14 +57,18 @@ impl Statement {
         last: i64,
     ) -> (Prepared, &'a [T]) {
         let (mut statement, later) = self.over(items, bind);
-        let now = items.len() - later.len();
-        let size = SIZES.into_iter().find(|size| *size >= now).unwrap_or(ROWS_MAX);
+        let rows = items.len() - later.len();
         let columns = self.text.matches('?').count() - 1;
-        for _ in 0..(size - now) * columns {
+        for _ in 0..(SIZES[size_of(rows)] - rows) * columns {
             statement = statement.bind(None::<i64>);
         }
         (statement.bind(last), later)
     }
+}
+
+/// Which of the sizes holds so many rows.
+fn size_of(rows: usize) -> usize {
+    SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1)
 }
 
 fn over_rows(text: &str, rows: usize) -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::accounts::add_up;
-use super::load::Load;
+use super::load::{Load, SMALL};
 use crate::harness::proxy::{Manner, Proxy, port_of};
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
@@ -13,13 +13,6 @@ use crate::through_servers::story::assignment;
 
 on_both_databases!(a_pin_moved_while_a_batch_is_in_work_decides_everything_once);
 
-const SMALL: Setting = Setting {
-    partitions: 2,
-    batch_wakes_max: 8,
-    ack_wait: std::time::Duration::from_secs(2),
-    pin_timeout: std::time::Duration::from_secs(2),
-};
-
 async fn unpin(stage: &Stage, lane: u32) {
     let subject = format!("CONSUMER.UNPIN.WAKES.lane-{lane}");
     let answer: Value = stage.context.request(subject, &json!({ "group": "lane" })).await.unwrap();
@@ -27,7 +20,7 @@ async fn unpin(stage: &Stage, lane: u32) {
 }
 
 async fn a_pin_moved_while_a_batch_is_in_work_decides_everything_once(dialect: Dialect) {
-    let stage = Stage::with(dialect, SMALL).await;
+    let stage = Stage::with(dialect, Setting { batch_wakes_max: 8, ..SMALL }).await;
     let workers = [stage.worker().await, stage.worker().await];
     let mut load = Load::new(rand::random());
     load.publish(&stage, 20).await;
@@ -56,7 +49,7 @@ async fn a_pin_moved_while_a_batch_is_in_work_decides_everything_once(dialect: D
 
 #[tokio::test]
 async fn a_worker_cut_off_from_its_database_only_leaves_its_lanes_to_a_standby() {
-    let stage = Stage::with(Dialect::Postgres, SMALL).await;
+    let stage = Stage::with(Dialect::Postgres, Setting { batch_wakes_max: 8, ..SMALL }).await;
     let proxy = Proxy::before(port_of(&stage.database_url)).await;
     let mut command = stage.command(&["run"]);
     command

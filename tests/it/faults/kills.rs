@@ -4,9 +4,9 @@ use futures_util::future::join_all;
 use rand::Rng as _;
 
 use super::accounts::add_up;
-use super::load::{Load, open, until_open};
+use super::load::{Load, SMALL, open, until_open};
 use crate::through_servers::on_both_databases;
-use crate::through_servers::stage::{Dialect, Setting, Stage};
+use crate::through_servers::stage::{Dialect, Stage};
 
 on_both_databases!(a_broker_killed_again_and_again_under_load_costs_nothing_but_time);
 
@@ -15,13 +15,6 @@ const WORKERS: u64 = 6;
 /// How often each is killed.
 const KILLS: u64 = 9;
 const BROKER_KILLS: u32 = 3;
-
-const SMALL: Setting = Setting {
-    partitions: 2,
-    batch_wakes_max: 16,
-    ack_wait: std::time::Duration::from_secs(2),
-    pin_timeout: std::time::Duration::from_secs(2),
-};
 
 #[tokio::test]
 async fn workers_killed_fifty_four_times_at_random_moments_decide_everything_once() {

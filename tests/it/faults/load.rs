@@ -6,8 +6,16 @@ use serde_json::json;
 
 use crate::harness::until_some;
 use crate::harness::world::{Published, requested};
-use crate::through_servers::stage::Stage;
+use crate::through_servers::stage::{Setting, Stage};
 use crate::through_servers::story::{assignment, by_agent};
+
+/// Two lanes with batches so small that a load takes many of them.
+pub const SMALL: Setting = Setting {
+    partitions: 2,
+    batch_wakes_max: 16,
+    ack_wait: std::time::Duration::from_secs(2),
+    pin_timeout: std::time::Duration::from_secs(2),
+};
 
 /// Publishes events in an order that its seed gives.
 pub struct Load {

@@ -7,22 +7,15 @@ use rand::Rng as _;
 use sqlx::Connection as _;
 
 use super::accounts::add_up;
-use super::load::{Load, until_open};
+use super::load::{Load, SMALL, until_open};
 use crate::harness::cluster::Cluster;
 use crate::harness::outside::Outside;
 use crate::harness::worker::Worker;
 use crate::harness::world::brief;
-use crate::through_servers::stage::{Dialect, Setting, Stage};
+use crate::through_servers::stage::{Dialect, Stage};
 use crate::through_servers::story::{assignment, by_agent};
 
 const KILLS: u32 = 3;
-const SMALL: Setting = Setting {
-    partitions: 2,
-    batch_wakes_max: 16,
-    ack_wait: std::time::Duration::from_secs(2),
-    pin_timeout: std::time::Duration::from_secs(2),
-};
-
 /// A stage on a server of its own.
 async fn stage_on(cluster: &Cluster) -> Stage {
     let mut stage = Stage::with(Dialect::Sqlite, SMALL).await;

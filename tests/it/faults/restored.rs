@@ -4,24 +4,17 @@
 use sqlx::Connection as _;
 
 use super::accounts::add_up;
-use super::load::Load;
+use super::load::{Load, SMALL};
 use crate::harness::command::ended;
 use crate::harness::outside::Outside;
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
-use crate::through_servers::stage::{Dialect, Setting, Stage};
+use crate::through_servers::stage::{Dialect, Stage};
 
 on_both_databases!(
     a_restored_database_is_reported_and_rewound_under_the_worker_that_holds,
     a_database_restored_under_the_worker_is_noticed_at_the_next_wake,
 );
-
-const LANES: Setting = Setting {
-    partitions: 2,
-    batch_wakes_max: 16,
-    ack_wait: std::time::Duration::from_secs(2),
-    pin_timeout: std::time::Duration::from_secs(2),
-};
 
 /// A copy of the database as it is; nobody works on it. Returns its URL.
 async fn back_up(stage: &Stage) -> String {
@@ -73,7 +66,7 @@ async fn holds_for_a_rewind(worker: &Worker) {
 }
 
 async fn a_restored_database_is_reported_and_rewound_under_the_worker_that_holds(dialect: Dialect) {
-    let mut stage = Stage::with(dialect, LANES).await;
+    let mut stage = Stage::with(dialect, SMALL).await;
     let mut load = Load::new(rand::random());
     load.publish(&stage, 40).await;
     stage.catch_up();
@@ -120,7 +113,7 @@ async fn a_restored_database_is_reported_and_rewound_under_the_worker_that_holds
 }
 
 async fn a_database_restored_under_the_worker_is_noticed_at_the_next_wake(dialect: Dialect) {
-    let stage = Stage::with(dialect, LANES).await;
+    let stage = Stage::with(dialect, SMALL).await;
     let worker = stage.worker().await;
     let mut load = Load::new(rand::random());
     load.publish(&stage, 40).await;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
-use super::postgres::{as_user, binaries, free_port, run, unprivileged_user};
+use super::postgres::{run, supervised, unprivileged_user};
 use super::until_some;
 
 /// `start` starts the server; `kill` ends it and everything it started, as a power failure would,
@@ -41,51 +41,17 @@ rm -rf "$directory"
 pub struct Cluster {
     supervisor: Child,
     directory: PathBuf,
-    user: Option<String>,
     port: u16,
 }
 
 impl Cluster {
     /// A server that answers.
     pub async fn start() -> Self {
-        let bin = binaries();
-        let directory =
-            tempfile::Builder::new().prefix("wakegate-own-pg-").tempdir().unwrap().keep();
-        let user = unprivileged_user();
-        if let Some(user) = &user {
-            run(Command::new("chown").arg(user).arg(&directory));
-        }
-        let data = directory.join("data");
-        let mut initdb = as_user(user.as_deref(), &bin.join("initdb"));
-        initdb.arg("-D").arg(&data);
-        run(initdb.args([
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        ]));
-
-        let port = free_port();
-        let server = as_user(user.as_deref(), &bin.join("postgres"));
-        let mut supervisor = Command::new("sh");
-        supervisor.args(["-c", SUPERVISE, "sh"]).arg(&directory);
-        supervisor.arg(server.get_program()).args(server.get_args());
-        supervisor.arg("-D").arg(&data).arg("-k").arg(&directory);
-        supervisor.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-N", "100"]);
-        for setting in ["fsync=off", "shared_buffers=32MB", "wal_level=replica"] {
-            supervisor.args(["-c", setting]);
-        }
-        let supervisor = supervisor
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sh can be started");
-        let mut cluster = Self { supervisor, directory, user, port };
+        let settings = ["shared_buffers=32MB", "wal_level=replica"];
+        let (mut supervisor, directory, port) =
+            supervised(SUPERVISE, "wakegate-own-pg-", 100, settings);
+        let supervisor = supervisor.stdout(Stdio::piped()).spawn().expect("sh can be started");
+        let mut cluster = Self { supervisor, directory, port };
         cluster.start_again().await;
         cluster
     }
@@ -124,7 +90,7 @@ impl Cluster {
     pub fn be_a_standby(&self) {
         let signal = self.directory.join("data/standby.signal");
         fs::write(&signal, "").unwrap();
-        if let Some(user) = &self.user {
+        if let Some(user) = unprivileged_user() {
             run(Command::new("chown").arg(user).arg(&signal));
         }
     }

@@ -4,6 +4,7 @@
 //! it ends: a shell holds the other end of a pipe, stops the server at its end and deletes its
 //! directory.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -150,7 +151,7 @@ impl OwnServer {
 }
 
 /// The directory of the newest PostgreSQL.
-pub(super) fn binaries() -> PathBuf {
+fn binaries() -> PathBuf {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let mut versioned: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .map(|versions| versions.flatten().map(|version| version.path().join("bin")).collect())
@@ -162,8 +163,16 @@ pub(super) fn binaries() -> PathBuf {
         .unwrap_or_else(|| panic!("PostgreSQL is missing: {INSTALL}"))
 }
 
-fn start(bin: &Path, settings: &[String]) -> Option<Cluster> {
-    let directory = tempfile::Builder::new().prefix("wakegate-pg-").tempdir().unwrap().keep();
+/// An empty cluster below a directory of its own, and the script that supervises its server, not
+/// started yet: the port is the server's, and its standard input the script's.
+pub(super) fn supervised(
+    script: &str,
+    prefix: &str,
+    connections: u32,
+    settings: impl IntoIterator<Item: AsRef<OsStr>>,
+) -> (Command, PathBuf, u16) {
+    let bin = binaries();
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir().unwrap().keep();
     let user = unprivileged_user();
     if let Some(user) = &user {
         run(Command::new("chown").arg(user).arg(&directory));
@@ -176,18 +185,23 @@ fn start(bin: &Path, settings: &[String]) -> Option<Cluster> {
     let port = free_port();
     let server = as_user(user.as_deref(), &bin.join("postgres"));
     let mut supervisor = Command::new("sh");
-    supervisor.args(["-c", SUPERVISE, "sh"]).arg(&directory);
+    supervisor.args(["-c", script, "sh"]).arg(&directory);
     supervisor.arg(server.get_program()).args(server.get_args());
-    supervisor.arg("-D").arg(&data).arg("-k").arg(&directory);
-    supervisor.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-N", "300"]);
-    for setting in ["fsync=off", "full_page_writes=off", "shared_buffers=64MB"] {
-        supervisor.args(["-c", setting]);
-    }
+    supervisor.arg("-D").arg(&data).arg("-k").arg(&directory).args(["-h", "127.0.0.1"]);
+    supervisor.args(["-p", &port.to_string(), "-N", &connections.to_string()]);
+    supervisor.args(["-c", "fsync=off"]);
     for setting in settings {
-        supervisor.args(["-c", setting]);
+        supervisor.arg("-c").arg(setting);
     }
-    let supervisor =
-        supervisor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    supervisor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    (supervisor, directory, port)
+}
+
+fn start(bin: &Path, settings: &[String]) -> Option<Cluster> {
+    let ours = ["full_page_writes=off", "shared_buffers=64MB"];
+    let settings = ours.into_iter().chain(settings.iter().map(String::as_str));
+    let (mut supervisor, directory, port) = supervised(SUPERVISE, "wakegate-pg-", 300, settings);
+    let supervisor = supervisor.spawn();
     let cluster =
         Cluster { bin: bin.to_owned(), directory, port, _supervisor: supervisor.unwrap() };
     answers(&cluster).then_some(cluster)
@@ -227,7 +241,7 @@ pub(super) fn unprivileged_user() -> Option<String> {
     Some(user.expect("root needs a user `postgres` or `nobody` to run PostgreSQL as").to_owned())
 }
 
-pub(super) fn as_user(user: Option<&str>, program: &Path) -> Command {
+fn as_user(user: Option<&str>, program: &Path) -> Command {
     let Some(user) = user else { return Command::new(program) };
     let mut command = Command::new("setpriv");
     command.args(["--reuid", user, "--regid", group(user).trim(), "--clear-groups", "--"]);
@@ -253,6 +267,6 @@ pub(super) fn run(command: &mut Command) {
     assert!(output.status.success(), "{} failed: {said}", name.display());
 }
 
-pub(super) fn free_port() -> u16 {
+fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
