@@ -123,10 +123,15 @@ impl Report {
         let insert = Cell::Insert { dialect, connections: insert_connections(dialect) };
         let to_noop = if is_postgres { 0.27 } else { 0.22 };
         let plain = Cell::Plain { dialect, lanes: 16 };
+        let together = |workload| Cell::Together { dialect, workload };
         let compared = [
             (worker(Workload::Mixed), Cell::Noop, Some(to_noop)),
             (worker(Workload::Mixed), plain, is_postgres.then_some(7.0)),
             (worker(Workload::Admit), insert, Some(0.75)),
+            (worker(Workload::Mixed), together(Workload::Mixed), None),
+            (worker(Workload::Admit), together(Workload::Admit), None),
+            (together(Workload::Mixed), Cell::Noop, None),
+            (together(Workload::Admit), insert, None),
             (worker(Workload::Refused), Cell::Noop, None),
             (worker(Workload::Hot), Cell::Noop, None),
             (table(Table::Large), table(Table::Fresh), Some(0.85)),
