@@ -264,6 +264,7 @@ impl Bench {
         let before = database.rows().await?;
         publish_within_the_window(&stream, workload, count, salt).await?;
         database.checkpoint().await?;
+        let (size, logged) = database.bytes().await?;
         let postgres = (dialect == Dialect::Postgres).then_some(&self.cluster);
         let worked = worker::work(&stream, postgres, database.url(), count as u64).await?;
         let wanted = workload.outcomes(count);
@@ -271,7 +272,16 @@ impl Bench {
         let rows = database.rows().await?.without(before);
         expect("the new rows", rows, Outcomes { deduplicated: 0, ..wanted })?;
         stream.expect_audited(wanted.refused).await?;
-        let details = serde_json::to_value(&worked)?;
+        let (size, logged) = {
+            let (now, logged_now) = database.bytes().await?;
+            (now.saturating_sub(size), logged_now.saturating_sub(logged))
+        };
+        let mut details = serde_json::to_value(&worked)?;
+        details["bytes"] = json!({
+            "stream": stream.bytes_per_message().await?,
+            "database": size as f64 / count as f64,
+            "wal": logged as f64 / count as f64,
+        });
         Ok(Sample { value: worked.events_per_second, details })
     }
 
