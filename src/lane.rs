@@ -40,6 +40,9 @@ pub struct LaneOptions {
     pub hold_backoff_min: Duration,
     /// Longest wait of a hold.
     pub hold_backoff_max: Duration,
+    /// How much shorter or longer each wait may be, as a part of it: [`hold::JITTER`], or none where
+    /// a run is to be the same each time.
+    pub hold_backoff_jitter: f64,
     /// A store that stays away for this long costs the worker its lanes.
     pub store_away_give_up: Duration,
     /// The consumer's `ack_wait`; progress is sent every third of it.
@@ -80,7 +83,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         let lane = self.bench.lane.lane;
         let component = Component::Lane(lane);
         let options = self.bench.options;
-        let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
+        let mut delays = Delays::of(&options);
         while !self.shutdown.is_requested() {
             self.bench.holding.send_replace(None);
             let started = tokio::time::Instant::now();

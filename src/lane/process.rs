@@ -144,7 +144,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     fn delays(&self) -> Delays {
-        Delays::new(self.options.hold_backoff_min, self.options.hold_backoff_max)
+        Delays::of(&self.options)
     }
 
     fn decode(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> Vec<Work> {

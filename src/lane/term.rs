@@ -139,6 +139,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             }
             let asks = self.barrier.is_raised() && working.is_none() && asking.is_none();
             tokio::select! {
+                // In this order, so that a run can be told again from its seed. What is first
+                // cannot crowd out the rest: the server delivers no more than `max_ack_pending`.
+                biased;
                 next = next(&mut feed) => match next {
                     Ok(delivery) => {
                         self.take_in(delivery);

@@ -16,6 +16,7 @@ mod hostile;
 mod messages;
 mod serial_model;
 mod shell;
+mod simulation;
 mod store_contract;
 mod through_servers;
 mod tidy;

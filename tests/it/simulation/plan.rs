@@ -1,0 +1,180 @@
+//! What one seed stands for: a stream of events, who works it, and what goes wrong meanwhile.
+
+use rand::Rng as _;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use wakegate::admission::GateName;
+
+use super::events::{SimEvent, events};
+
+/// Longest that faults go on, in milliseconds of simulated time.
+pub const FAULTS_MS_MAX: u64 = 90_000;
+/// Longest that everything may take to be settled once nothing fails any more. A wake that ends the
+/// process takes most of it: six deliveries, each after a restart and an `ack_wait`.
+pub const SETTLED_WITHIN_MS: u64 = 400_000;
+
+/// One run, spelt out.
+#[derive(Debug)]
+pub struct Plan {
+    pub lanes: u32,
+    pub workers: usize,
+    pub batch_wakes_max: usize,
+    pub events: Vec<SimEvent>,
+    /// When each event is published.
+    pub published_ms: Vec<u64>,
+    pub acts: Vec<(u64, Act)>,
+    pub spells: Vec<Spell>,
+    /// How many in a thousand calls fail without any reason, while faults go on.
+    pub noise_permille: u32,
+    /// The first crash of each worker: at its nth await point.
+    pub crash_points: Vec<Option<u64>>,
+    /// How many in a thousand restarts are armed to crash again.
+    pub crash_again_permille: u32,
+    pub faults_until_ms: u64,
+}
+
+/// Something that somebody does at an instant.
+#[derive(Debug, Clone)]
+pub enum Act {
+    Pause { organization: Option<&'static str> },
+    Resume { organization: Option<&'static str> },
+    Agent { organization: &'static str, agent: &'static str, status: &'static str },
+    /// A runner takes a queued run, the nth counted from the newest.
+    Claim(usize),
+    /// A claimed run ends, or goes back to the queue.
+    Move { nth: usize, status: &'static str },
+    BrokerRestart { crashed: bool, away_ms: u64 },
+    LinkBreak { worker: usize, away_ms: u64 },
+    Crash { worker: usize },
+    Stop { worker: usize },
+    Stall { worker: usize, for_ms: u64 },
+}
+
+/// Something that is so for a while.
+#[derive(Debug, Clone, Copy)]
+pub struct Spell {
+    pub from_ms: u64,
+    pub until_ms: u64,
+    pub of: Weather,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weather {
+    StoreAway,
+    StoreFlaky,
+    StoreSlow,
+    ReadFails(GateName),
+    AuditAway,
+    AuditFlaky,
+    NetworkSlow,
+    NetworkLossy,
+}
+
+const READS: [GateName; 6] = [
+    GateName::Identity,
+    GateName::AgentStatus,
+    GateName::Pause,
+    GateName::Duplicate,
+    GateName::Coalesce,
+    GateName::Allowance,
+];
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let rng = &mut rng;
+        let lanes = if rng.random_ratio(1, 3) { 2 } else { 1 };
+        let workers = rng.random_range(1..=3);
+        let count = rng.random_range(3..=40);
+        let events = events(rng, lanes, count);
+        let faults_until_ms = rng.random_range(5_000..=FAULTS_MS_MAX);
+        let over_ms = [1, 3_000, faults_until_ms][rng.random_range(0..3)];
+        let mut published_ms: Vec<u64> =
+            (0..events.len()).map(|_| rng.random_range(0..=over_ms)).collect();
+        published_ms.sort_unstable();
+        let crashing = rng.random_ratio(1, 2);
+        let crash_points = (0..workers)
+            .map(|_| (crashing && rng.random_ratio(2, 3)).then(|| rng.random_range(1..=250)))
+            .collect();
+        Self {
+            lanes,
+            workers,
+            batch_wakes_max: rng.random_range(1..=6),
+            acts: acts(rng, workers, faults_until_ms),
+            spells: spells(rng, faults_until_ms),
+            noise_permille: [0, 0, 10, 60][rng.random_range(0..4)],
+            crash_points,
+            crash_again_permille: if crashing { 500 } else { 0 },
+            events,
+            published_ms,
+            faults_until_ms,
+        }
+    }
+}
+
+fn acts(rng: &mut StdRng, workers: usize, until: u64) -> Vec<(u64, Act)> {
+    let mut acts = Vec::new();
+    for _ in 0..rng.random_range(0..=8) {
+        let at = rng.random_range(0..until);
+        let act = match rng.random_range(0..10) {
+            0..3 => Act::Claim(rng.random_range(0..3)),
+            3 => Act::Move {
+                nth: rng.random_range(0..3),
+                status: ["queued", "succeeded", "failed"][rng.random_range(0..3)],
+            },
+            4..7 => {
+                let organization = [None, Some("acme"), Some("")][rng.random_range(0..3)];
+                let end = at + rng.random_range(1..=until);
+                acts.push((end.min(until), Act::Resume { organization }));
+                Act::Pause { organization }
+            }
+            _ => {
+                let (organization, agent) = ("acme", ["builder", "tester"][rng.random_range(0..2)]);
+                let end = at + rng.random_range(1..=until);
+                acts.push((end.min(until), Act::Agent { organization, agent, status: "idle" }));
+                let status =
+                    ["paused", "stopped", "pending_approval", "working"][rng.random_range(0..4)];
+                Act::Agent { organization, agent, status }
+            }
+        };
+        acts.push((at, act));
+    }
+    for _ in 0..rng.random_range(0..=5) {
+        let at = rng.random_range(0..until);
+        let worker = rng.random_range(0..workers);
+        let long = if rng.random_bool(0.5) { 300 } else { 15_000 };
+        let away_ms = rng.random_range(1..=long);
+        acts.push((
+            at,
+            match rng.random_range(0..7) {
+                0 => Act::BrokerRestart { crashed: rng.random_bool(0.7), away_ms },
+                1 | 2 => Act::LinkBreak { worker, away_ms },
+                3 => Act::Crash { worker },
+                4 => Act::Stop { worker },
+                _ => Act::Stall { worker, for_ms: away_ms.max(1_000) * 2 },
+            },
+        ));
+    }
+    acts
+}
+
+fn spells(rng: &mut StdRng, until: u64) -> Vec<Spell> {
+    let mut spells = Vec::new();
+    for _ in 0..rng.random_range(0..=4) {
+        let from_ms = rng.random_range(0..until);
+        let long = [500, 5_000, 45_000][rng.random_range(0..3)];
+        let until_ms = (from_ms + rng.random_range(1..=long)).min(until);
+        let of = match rng.random_range(0..10) {
+            0 | 1 => Weather::StoreAway,
+            2 => Weather::StoreFlaky,
+            3 => Weather::StoreSlow,
+            4 | 5 => Weather::ReadFails(READS[rng.random_range(0..READS.len())]),
+            6 => Weather::AuditAway,
+            7 => Weather::AuditFlaky,
+            8 => Weather::NetworkSlow,
+            _ => Weather::NetworkLossy,
+        };
+        spells.push(Spell { from_ms, until_ms, of });
+    }
+    spells
+}

@@ -1,0 +1,262 @@
+//! Runs a seed: starts the workers, ends them, and looks at what they leave.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use wakegate::health::Health;
+use wakegate::intake::BrokerError;
+use wakegate::lane::process::Bench;
+use wakegate::lane::{Lane, LaneOptions};
+use wakegate::metrics::Metrics;
+use wakegate::shutdown::Shutdown;
+use wakegate::store::LaneKey;
+use wakegate::wake::UtcMicros;
+
+use super::audit::SimAudit;
+use super::consumer::SimConsumer;
+use super::mistakes::Mistake;
+use super::oracle::{Breach, Invariant, STREAM};
+use super::plan::{Plan, SETTLED_WITHIN_MS};
+use super::store::SimStore;
+use super::world::{ACK_WAIT_MS, Me, Order, PIN_TIMEOUT_MS, Point, World};
+use crate::harness::world::{MINUTE, T0};
+
+/// Longest that a worker takes to end once it is told to, in milliseconds.
+const ENDS_WITHIN_MS: u64 = 60_000;
+
+/// What a run showed.
+#[derive(Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub breaches: Vec<Breach>,
+    /// Equal for equal runs.
+    pub fingerprint: u64,
+    pub trace: Vec<String>,
+    pub simulated_ms: u64,
+    pub points_passed: BTreeSet<Point>,
+    pub crashed_at: BTreeSet<Point>,
+    pub outcomes: Vec<String>,
+}
+
+/// Runs one seed, with a mistake or without.
+pub fn run(seed: u64, mistake: Option<Mistake>, traced: bool) -> Report {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let plan = Arc::new(Plan::of(seed));
+    runtime.block_on(async {
+        let unbounded = mistake == Some(Mistake::NoPendingLimit);
+        let limit = if unbounded { usize::MAX } else { 2 * plan.batch_wakes_max };
+        let world = World::new(seed, plan, traced, limit);
+        Driver { world, mistake, metrics: Metrics::new(2), workers: Vec::new() }.run(seed).await
+    })
+}
+
+struct Driver {
+    world: World,
+    mistake: Option<Mistake>,
+    metrics: Metrics,
+    workers: Vec<JoinSet<Result<(), BrokerError>>>,
+}
+
+impl Driver {
+    async fn run(mut self, seed: u64) -> Report {
+        let (plan_workers, until) = self.world.with(|inside| {
+            inside.arrange();
+            (inside.plan.workers, inside.plan.faults_until_ms + SETTLED_WITHIN_MS)
+        });
+        self.workers.resize_with(plan_workers, JoinSet::new);
+        let settled = self.go_on_until(until, |inside| inside.calm && inside.is_settled()).await;
+        if settled {
+            self.end().await;
+            self.world.with(super::world::Inside::conclude);
+        } else {
+            self.world.with(|inside| {
+                let open: Vec<usize> = (0..inside.plan.events.len())
+                    .filter(|index| !inside.oracle.decided.contains_key(index))
+                    .collect();
+                let servers = format!("{:?}", inside.servers);
+                inside.breach(Invariant::HoldEnds, || {
+                    format!("not settled; not decided: {open:?}; {servers}")
+                });
+            });
+        }
+        drop(self.workers);
+        self.world.with(|inside| Report {
+            seed,
+            breaches: std::mem::take(&mut inside.oracle.breaches),
+            fingerprint: inside.fingerprint(),
+            trace: inside.take_trace(),
+            simulated_ms: inside.now,
+            points_passed: std::mem::take(&mut inside.points_passed),
+            crashed_at: std::mem::take(&mut inside.crashed_at),
+            outcomes: inside.outcomes(),
+        })
+    }
+
+    /// Lets the world go on until something holds; false if it does not in time, or a promise has
+    /// been broken that the rest would only repeat.
+    async fn go_on_until(
+        &mut self,
+        until: u64,
+        holds: impl Fn(&super::world::Inside) -> bool,
+    ) -> bool {
+        loop {
+            self.world.go_on().await;
+            let orders = self.world.with(|inside| std::mem::take(&mut inside.orders));
+            for order in orders {
+                self.obey(order);
+            }
+            self.join();
+            let (done, late) =
+                self.world.with(|inside| (holds(inside), inside.now > until));
+            if done || late {
+                return done;
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Kill(worker) => self.workers[worker] = JoinSet::new(),
+            Order::Start(worker) => self.start(worker),
+        }
+    }
+
+    fn start(&mut self, worker: usize) {
+        let shutdown = Shutdown::new();
+        let started = self.world.with(|inside| inside.begin(worker, &shutdown));
+        let Some((life, lanes)) = started else { return };
+        for lane in 0..lanes {
+            let me = Me { worker, life, lane };
+            let lane = self.lane(me, &shutdown);
+            let running = Stallable { world: self.world.clone(), me, inside: Box::pin(lane.run()) };
+            self.workers[worker].spawn(running);
+        }
+    }
+
+    fn lane(
+        &self,
+        me: Me,
+        shutdown: &Shutdown,
+    ) -> Lane<SimStore, SimAudit, SimConsumer> {
+        let world = &self.world;
+        let (clock, batch_wakes_max) =
+            world.with(|inside| (inside.clock.clone(), inside.plan.batch_wakes_max));
+        let bench = Bench {
+            store: SimStore::new(world.clone(), me),
+            audit: SimAudit::new(world.clone(), me),
+            consumer: SimConsumer { world: world.clone(), me },
+            metrics: self.metrics.clone(),
+            clock: clock.clone(),
+            lane: lane_key(me.lane),
+            options: options(batch_wakes_max),
+            holding: tokio::sync::watch::Sender::new(None),
+        };
+        Lane::new(bench, Health::new(clock, 2, shutdown.clone()), shutdown.clone())
+    }
+
+    /// Takes notice of lanes that have ended.
+    fn join(&mut self) {
+        for (worker, lanes) in self.workers.iter_mut().enumerate() {
+            let had = !lanes.is_empty();
+            while let Some(ended) = lanes.try_join_next() {
+                let what = match ended {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(error) => error.to_string(),
+                };
+                self.world.with(|inside| {
+                    inside.breach(Invariant::Ends, || format!("a lane of w{worker}: {what}"));
+                });
+            }
+            if had && lanes.is_empty() {
+                self.world.with(|inside| inside.ended(worker));
+            }
+        }
+    }
+
+    /// Tells every worker to end, and waits.
+    async fn end(&mut self) {
+        let until = self.world.with(|inside| {
+            inside.ending = true;
+            for worker in &inside.workers {
+                if let Some(shutdown) = &worker.shutdown {
+                    shutdown.request();
+                }
+            }
+            inside.now + ENDS_WITHIN_MS
+        });
+        let ended = self
+            .go_on_until(until, |inside| inside.workers.iter().all(|worker| !worker.alive))
+            .await;
+        if !ended {
+            self.world.with(|inside| {
+                inside.breach(Invariant::Ends, || "a worker does not end".to_owned());
+            });
+        }
+    }
+}
+
+pub fn lane_key(lane: u32) -> LaneKey {
+    LaneKey {
+        stream: Arc::from(STREAM),
+        stream_created_at: UtcMicros::from_micros(T0 - 1_000 * MINUTE),
+        lane,
+    }
+}
+
+fn options(batch_wakes_max: usize) -> LaneOptions {
+    LaneOptions {
+        batch_wakes_max,
+        batch_bytes_max: 8 << 20,
+        hold_backoff_min: Duration::from_millis(50),
+        hold_backoff_max: Duration::from_secs(5),
+        hold_backoff_jitter: 0.0,
+        store_away_give_up: Duration::from_secs(30),
+        ack_wait: Duration::from_millis(ACK_WAIT_MS),
+        pin_timeout: Duration::from_millis(PIN_TIMEOUT_MS),
+    }
+}
+
+/// A lane's future, which is not polled while its worker is frozen.
+struct Stallable<F> {
+    world: World,
+    me: Me,
+    inside: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Stallable<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let worker = self.me.worker;
+        let frozen = self.world.with(|inside| {
+            let worker = &mut inside.workers[worker];
+            if worker.stalled {
+                worker.stall_wakers.push(context.waker().clone());
+            }
+            worker.stalled
+        });
+        if frozen {
+            return Poll::Pending;
+        }
+        self.inside.as_mut().poll(context)
+    }
+}
+
+/// Runs one seed and, where it breaks a promise, once more to tell how.
+pub fn check(seed: u64) -> Result<Report, String> {
+    let run = |traced| std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, None, traced)));
+    let Ok(report) = run(false) else { return Err(format!("seed {seed} panics")) };
+    let Some(breach) = report.breaches.first() else { return Ok(report) };
+    let told = run(true).map(|report| report.trace.join("\n")).unwrap_or_default();
+    Err(format!(
+        "{told}\nseed {seed} breaks {:?} at {} ms: {}\ntell it again: make simulate SEEDS={seed}",
+        breach.invariant, breach.at_ms, breach.what
+    ))
+}

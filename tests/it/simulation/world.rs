@@ -1,0 +1,415 @@
+//! The simulated world: its time, its chance, and what is on its way. All of it is behind one lock,
+//! and everything in it happens in an order that the seed alone decides.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use wakegate::admission::GateName;
+use wakegate::clock::Clock;
+use wakegate::shutdown::Shutdown;
+use wakegate::store::memory::MemoryStore;
+use wakegate::wake::UtcMicros;
+
+use super::network::{Client, Link};
+use super::oracle::Oracle;
+use super::plan::{Plan, Weather};
+use super::server::{ClientId, Consumer, ConsumerOptions};
+use super::store::Attempt;
+use crate::harness::world::T0;
+
+/// The consumer's times (`streams/lane-consumer.json`), in milliseconds.
+pub const ACK_WAIT_MS: u64 = 12_000;
+/// See [`ACK_WAIT_MS`].
+pub const PIN_TIMEOUT_MS: u64 = 5_000;
+/// Longest that whoever drives the workers waits before they are looked at.
+const LOOK_MS: u64 = 1_000;
+/// Lines of a trace that are kept: the last ones.
+const TRACE_LINES_MAX: usize = 3_000;
+
+/// Something that happens at its time.
+pub type Deed = Box<dyn FnOnce(&mut Inside) + Send>;
+
+/// One lane of one life of one worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Me {
+    pub worker: usize,
+    pub life: u64,
+    pub lane: u32,
+}
+
+/// An await point: a call on one of the servers, before it has its effect or after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Point {
+    Before(&'static str),
+    After(&'static str),
+}
+
+/// What whoever drives the workers has to do.
+#[derive(Debug)]
+pub enum Order {
+    Start(usize),
+    Kill(usize),
+}
+
+/// A worker as the world sees it.
+#[derive(Debug, Default)]
+pub struct Worker {
+    pub life: u64,
+    pub alive: bool,
+    pub stalled: bool,
+    pub stall_wakers: Vec<Waker>,
+    /// Stalls, from and until.
+    pub stalls: Vec<(u64, u64)>,
+    /// Await points passed in this life.
+    pub points: u64,
+    pub crash_at: Option<u64>,
+    pub shutdown: Option<Shutdown>,
+    pub link: Link,
+}
+
+/// A handle on the world; clones share it.
+#[derive(Debug, Clone)]
+pub struct World(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    inside: Mutex<Inside>,
+    /// Something nearer than the next deed has been arranged.
+    sooner: Notify,
+    start: Instant,
+}
+
+pub struct Inside {
+    pub now: u64,
+    pub rng: StdRng,
+    pub plan: Arc<Plan>,
+    /// Nothing fails any more.
+    pub calm: bool,
+    /// The run is over, and nobody is started again.
+    pub ending: bool,
+    pub servers: Vec<Consumer>,
+    pub workers: Vec<Worker>,
+    pub clients: BTreeMap<ClientId, Client>,
+    pub next_client: ClientId,
+    pub attempts: BTreeMap<(usize, u32), Attempt>,
+    pub orders: Vec<Order>,
+    pub oracle: Oracle,
+    pub memory: MemoryStore,
+    pub clock: Clock,
+    pub points_passed: BTreeSet<Point>,
+    pub crashed_at: BTreeSet<Point>,
+    agenda: BTreeMap<(u64, u64), Deed>,
+    deeds: u64,
+    fingerprint: u64,
+    trace: Option<VecDeque<String>>,
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inside").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    pub fn new(seed: u64, plan: Arc<Plan>, traced: bool, max_ack_pending: usize) -> Self {
+        let options = ConsumerOptions {
+            ack_wait: ACK_WAIT_MS,
+            pin_timeout: PIN_TIMEOUT_MS,
+            max_ack_pending,
+        };
+        let workers = plan.crash_points.iter().map(|crash_at| Worker {
+            crash_at: *crash_at,
+            ..Worker::default()
+        });
+        let inside = Inside {
+            now: 0,
+            // Not the sequence that made the plan.
+            rng: StdRng::seed_from_u64(seed ^ 0x5eed),
+            calm: false,
+            ending: false,
+            servers: (0..plan.lanes).map(|lane| Consumer::new(lane, options)).collect(),
+            workers: workers.collect(),
+            clients: BTreeMap::new(),
+            next_client: 0,
+            attempts: BTreeMap::new(),
+            orders: Vec::new(),
+            oracle: Oracle::new(&plan),
+            memory: MemoryStore::new(),
+            clock: Clock::manual(UtcMicros::from_micros(T0)),
+            points_passed: BTreeSet::new(),
+            crashed_at: BTreeSet::new(),
+            agenda: BTreeMap::new(),
+            deeds: 0,
+            fingerprint: seed,
+            trace: traced.then(VecDeque::new),
+            plan,
+        };
+        let shared =
+            Shared { inside: Mutex::new(inside), sooner: Notify::new(), start: Instant::now() };
+        Self(Arc::new(shared))
+    }
+
+    /// Looks at the world, or changes it.
+    pub fn with<T>(&self, act: impl FnOnce(&mut Inside) -> T) -> T {
+        let mut inside = self.lock();
+        let head = inside.agenda.first_key_value().map(|(key, _)| *key);
+        let result = act(&mut inside);
+        if inside.agenda.first_key_value().map(|(key, _)| *key) != head
+            || !inside.orders.is_empty()
+        {
+            self.0.sooner.notify_one();
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        let mut inside = self.0.inside.lock().unwrap();
+        inside.now = u64::try_from(self.0.start.elapsed().as_millis()).unwrap();
+        let now = i64::try_from(inside.now).unwrap();
+        inside.clock.set(UtcMicros::from_micros(T0 + now * 1_000));
+        inside
+    }
+
+    /// Does what is due, and waits for what is due next or until something nearer turns up.
+    pub async fn go_on(&self) {
+        let next = {
+            let mut inside = self.lock();
+            let now = inside.now;
+            while let Some(entry) = inside.agenda.first_entry() {
+                if entry.key().0 > now {
+                    break;
+                }
+                let deed = entry.remove();
+                deed(&mut inside);
+            }
+            if !inside.orders.is_empty() {
+                return;
+            }
+            // A lane that ends does not say so here: it is looked for now and then.
+            let look = now + LOOK_MS;
+            inside.agenda.first_key_value().map_or(look, |((at, _), _)| look.min(*at))
+        };
+        let sooner = self.0.sooner.notified();
+        let due = tokio::time::sleep_until(self.0.start + Duration::from_millis(next));
+        tokio::select! { biased; () = sooner => {} () = due => {} }
+    }
+
+    /// An await point. It is never passed by a worker that is dead, or that is to die here.
+    pub async fn pass(&self, me: Me, point: Point) {
+        if !self.with(|inside| inside.passes(me, point)) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Lets simulated time pass; what is dead by then does not go on.
+    pub async fn lag(&self, me: Me, ms: u64) {
+        if ms > 0 {
+            tokio::time::sleep_until(Instant::now() + Duration::from_millis(ms)).await;
+            if !self.with(|inside| inside.is_alive(me)) {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Inside {
+    /// Arranges that something happens so many milliseconds from now.
+    pub fn after(&mut self, ms: u64, deed: impl FnOnce(&mut Self) + Send + 'static) {
+        self.at(self.now + ms, deed);
+    }
+
+    /// Arranges that something happens at an instant.
+    pub fn at(&mut self, ms: u64, deed: impl FnOnce(&mut Self) + Send + 'static) {
+        self.deeds += 1;
+        self.agenda.insert((ms, self.deeds), Box::new(deed));
+    }
+
+    pub fn chance(&mut self, permille: u32) -> bool {
+        permille > 0 && self.rng.random_range(0..1_000) < permille
+    }
+
+    /// What is so now; nothing is once all is calm.
+    pub fn is_weather(&self, of: Weather) -> bool {
+        !self.calm
+            && self.plan.spells.iter().any(|spell| {
+                spell.of == of && (spell.from_ms..spell.until_ms).contains(&self.now)
+            })
+    }
+
+    pub fn read_fails(&self, gate: GateName) -> bool {
+        self.is_weather(Weather::ReadFails(gate))
+    }
+
+    pub fn noise(&mut self) -> bool {
+        let permille = self.plan.noise_permille;
+        !self.calm && self.chance(permille)
+    }
+
+    pub fn is_alive(&self, me: Me) -> bool {
+        let worker = &self.workers[me.worker];
+        worker.alive && worker.life == me.life
+    }
+
+    fn passes(&mut self, me: Me, point: Point) -> bool {
+        if !self.is_alive(me) {
+            return false;
+        }
+        self.points_passed.insert(point);
+        let (Point::Before(name) | Point::After(name)) = point;
+        self.mark(&[me.worker as u64, u64::from(me.lane), name.len() as u64]);
+        self.note(|| format!("{me} {point:?}"));
+        let worker = &mut self.workers[me.worker];
+        worker.points += 1;
+        if worker.crash_at == Some(worker.points) {
+            self.crashed_at.insert(point);
+            self.crash(me.worker);
+            return false;
+        }
+        true
+    }
+
+    /// The process ends here and now, and is started again in a while.
+    pub fn crash(&mut self, worker: usize) {
+        if !self.workers[worker].alive {
+            return;
+        }
+        self.note(|| format!("w{worker} CRASHES"));
+        self.workers[worker].alive = false;
+        self.oracle.crashed(worker);
+        // What was sent may be lost with the process, or be on its way.
+        if self.rng.random_bool(0.5) {
+            self.workers[worker].link.cut();
+        }
+        self.hang_up(worker);
+        self.orders.push(Order::Kill(worker));
+        let back = self.rng.random_range(50..8_000);
+        self.after(back, move |inside| inside.orders.push(Order::Start(worker)));
+    }
+
+    /// Freezes a worker, as a virtual machine that is moved, or a process that is stopped, is.
+    pub fn stall(&mut self, worker: usize, for_ms: u64) {
+        let until = self.now + for_ms;
+        let life = self.workers[worker].life;
+        if !self.workers[worker].alive || self.workers[worker].stalled {
+            return;
+        }
+        self.note(|| format!("w{worker} stalls for {for_ms} ms"));
+        self.workers[worker].stalled = true;
+        self.workers[worker].stalls.push((self.now, until));
+        self.at(until, move |inside| {
+            if inside.workers[worker].life == life {
+                inside.unstall(worker);
+            }
+        });
+    }
+
+    pub fn unstall(&mut self, worker: usize) {
+        self.workers[worker].stalled = false;
+        for waker in self.workers[worker].stall_wakers.drain(..) {
+            waker.wake();
+        }
+        self.pull_all(worker);
+    }
+
+    /// How long a worker was frozen since an instant.
+    pub fn stalled_since(&self, worker: usize, since: u64) -> u64 {
+        let stalls = self.workers[worker].stalls.iter();
+        stalls.map(|(from, until)| until.min(&self.now).saturating_sub(*from.max(&since))).sum()
+    }
+
+    /// Adds to what tells one run from another.
+    pub fn mark(&mut self, values: &[u64]) {
+        for value in values.iter().chain([&self.now]) {
+            self.fingerprint = (self.fingerprint ^ value).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Adds a line to the trace, if one is kept.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        let now = self.now;
+        if let Some(trace) = &mut self.trace {
+            let mut text = format!("{:4}.{:03} ", now / 1_000, now % 1_000);
+            let _ = write!(text, "{}", line());
+            trace.push_back(text);
+            if trace.len() > TRACE_LINES_MAX {
+                trace.pop_front();
+            }
+        }
+    }
+
+    pub fn take_trace(&mut self) -> Vec<String> {
+        self.trace.take().unwrap_or_default().into()
+    }
+
+    /// A worker begins a life. Returns which, and how many lanes it works.
+    pub fn begin(&mut self, worker: usize, shutdown: &Shutdown) -> Option<(u64, u32)> {
+        if self.workers[worker].alive || self.ending {
+            return None;
+        }
+        self.clients.retain(|_, client| client.me.worker != worker);
+        let again = self.plan.crash_again_permille;
+        let armed = self.workers[worker].life > 0 && !self.calm && self.chance(again);
+        let crash_at = armed.then(|| self.rng.random_range(1..=250));
+        let state = &mut self.workers[worker];
+        state.life += 1;
+        state.alive = true;
+        state.stalled = false;
+        state.points = 0;
+        if state.life > 1 {
+            state.crash_at = crash_at;
+        }
+        state.shutdown = Some(shutdown.clone());
+        let life = state.life;
+        self.note(|| format!("w{worker} begins life {life}"));
+        Some((life, self.plan.lanes))
+    }
+
+    /// A worker has ended as it was told to. It is started again in a while.
+    pub fn ended(&mut self, worker: usize) {
+        if !self.workers[worker].alive {
+            return;
+        }
+        self.note(|| format!("w{worker} has ended"));
+        self.workers[worker].alive = false;
+        self.hang_up(worker);
+        let back = self.rng.random_range(50..8_000);
+        self.after(back, move |inside| inside.orders.push(Order::Start(worker)));
+    }
+
+    /// What became of each event.
+    pub fn outcomes(&self) -> Vec<String> {
+        let outcome = |decided: &super::oracle::Decided| match &decided.answer {
+            None => "rejected".to_owned(),
+            Some(answer) => match (&answer.reason, &answer.degraded) {
+                (Some(reason), _) => format!("{}:{reason}", answer.outcome),
+                (None, Some(degraded)) => format!("{}/{degraded}", answer.outcome),
+                (None, None) => answer.outcome.clone(),
+            },
+        };
+        self.oracle.decided.values().map(outcome).collect()
+    }
+
+    /// Everything is published and settled, and nothing is on its way to be done by the plan.
+    pub fn is_settled(&self) -> bool {
+        self.oracle.published == self.plan.events.len()
+            && self.servers.iter().all(Consumer::is_settled)
+    }
+}
+
+impl std::fmt::Display for Me {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "w{}.{} lane {}", self.worker, self.life, self.lane)
+    }
+}
