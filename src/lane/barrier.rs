@@ -90,9 +90,10 @@ impl Barrier {
 
     /// Lowers the barrier if what is unacknowledged is exactly what is held: as many, none of them
     /// at or below the server's floor, and under our pin. An answer to what was asked before the
-    /// barrier went up says nothing: its number may be that of what was lost.
+    /// barrier went up, or before the last arrival, says nothing: its number may be that of what
+    /// was lost and is missing here, made up by what arrived since.
     pub fn try_lower(&mut self, info: &LaneInfo, asked: Asked, held: &[u64]) -> bool {
-        let all_here = asked.times_raised == self.times_raised
+        let all_here = asked == self.asked()
             && info.unacknowledged == held.len() as u64
             && held.iter().all(|sequence| *sequence > info.ack_floor)
             && !self.is_pinned_elsewhere(info);
@@ -178,6 +179,20 @@ mod tests {
         assert!(!barrier.is_acknowledged_elsewhere(&info(1, 0, Some("a")), asked, 2));
         assert!(!barrier.is_acknowledged_elsewhere(&info(2, 0, Some("a")), barrier.asked(), 2));
         assert!(barrier.is_acknowledged_elsewhere(&info(1, 0, Some("a")), barrier.asked(), 2));
+    }
+
+    #[test]
+    fn what_arrived_after_the_question_does_not_make_up_for_what_is_missing() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        assert!(barrier.try_lower(&info(1, 0, Some("a")), barrier.asked(), &[1]));
+        // The server sends 2, which is lost, and 3; it is asked, and 4 overtakes its answer.
+        assert_eq!(barrier.observe(&delivery(3, "a")), Some(Raised::Gap));
+        let asked = barrier.asked();
+        barrier.observe(&delivery(4, "a"));
+        assert!(!barrier.try_lower(&info(2, 1, Some("a")), asked, &[3, 4]));
+        assert!(!barrier.try_lower(&info(3, 1, Some("a")), barrier.asked(), &[3, 4]));
+        assert!(barrier.is_raised());
     }
 
     #[test]
