@@ -17,18 +17,18 @@ mod store;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 
+use self::mistakes::Mistake;
 use self::run::{check, run};
 
 #[test]
 fn probe() {
-    let seeds = std::env::args().count();
-    let _ = seeds;
-    let range: Vec<u64> = option_env!("SIM").map_or((0..200).collect(), |_| vec![]);
+    let range: Vec<u64> = (0..2000).collect();
     let mut failing = Vec::new();
     let mut outcomes: BTreeMap<String, u32> = BTreeMap::new();
     let mut passed = BTreeSet::new();
-    let mut crashed = BTreeSet::new();
+    let mut crashed = BTreeMap::new();
     for seed in range {
         match check(seed) {
             Ok(report) => {
@@ -36,7 +36,9 @@ fn probe() {
                     *outcomes.entry(outcome).or_default() += 1;
                 }
                 passed.extend(report.points_passed);
-                crashed.extend(report.crashed_at);
+                for point in report.crashed_at {
+                    *crashed.entry(point).or_insert(0) += 1;
+                }
             }
             Err(what) => {
                 if failing.is_empty() {
@@ -46,8 +48,34 @@ fn probe() {
             }
         }
     }
-    let _ = run(0, None, false);
-    panic!("{failing:#?}\n{outcomes:#?}\n{:#?}", passed.difference(&crashed));
+    let not: Vec<_> = passed.iter().filter(|p| !crashed.contains_key(p)).collect();
+    panic!("{failing:#?}\n{outcomes:#?}\n{crashed:?}\nNOT {not:?}");
+}
+
+#[test]
+fn mutants() {
+    let mut lines = Vec::new();
+    for mistake in Mistake::ALL {
+        let started = std::time::Instant::now();
+        let mut others: BTreeMap<String, u32> = BTreeMap::new();
+        let mut found = None;
+        for seed in 0..300 {
+            let report = std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, Some(*mistake), false)));
+            let Ok(report) = report else {
+                *others.entry("panic".to_owned()).or_default() += 1;
+                continue;
+            };
+            for breach in &report.breaches {
+                *others.entry(format!("{:?}", breach.invariant)).or_default() += 1;
+            }
+            if report.breaches.iter().any(|breach| breach.invariant == mistake.breaks()) {
+                found = Some(seed);
+                break;
+            }
+        }
+        lines.push(format!("{mistake:?}: {found:?} {others:?} {:?}", started.elapsed()));
+    }
+    panic!("{lines:#?}");
 }
 
 fn println_lines(what: &str) {

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use wakegate::admission::facts::AgentStatus;
 use wakegate::store::memory::{MemoryRun, RunStatus};
-use wakegate::wake::{AgentId, OrganizationId};
+use wakegate::wake::{AgentId, OrganizationId, RunId};
 
 use super::plan::Act;
 use super::world::{Inside, Order};
@@ -89,10 +89,18 @@ impl Inside {
         let mut runs: Vec<MemoryRun> = self.memory.runs();
         runs.retain(|run| run.status == from);
         runs.sort_by_key(|run| std::cmp::Reverse((run.requested_at, run.id)));
-        let Some(run) = runs.get(nth) else { return };
-        let Some(index) = self.oracle.index_of(run.id) else { return };
+        if let Some(run) = runs.get(nth) {
+            self.set_status(run.id, to);
+        }
+    }
+
+    /// Somebody from outside moves a run, if it is there.
+    pub fn set_status(&mut self, run: RunId, to: &'static str) {
         let status = RunStatus::ALL.into_iter().find(|status| status.as_str() == to).unwrap();
-        assert!(self.memory.set_status(run.id, status));
+        let Some(index) = self.oracle.index_of(run) else { return };
+        if !self.memory.set_status(run, status) {
+            return;
+        }
         self.note(|| format!("the run of event {index} is {to}"));
         let lane = self.plan.events[index].lane;
         self.oracle.changed(lane, index, to);

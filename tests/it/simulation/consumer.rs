@@ -227,7 +227,7 @@ impl Drop for SimFeed {
 impl Inside {
     /// Most deliveries that a lane may keep.
     fn kept_max(&self) -> usize {
-        2 * self.plan.batch_wakes_max
+        4 * self.plan.batch_wakes_max
     }
 
     /// Only a worker that ends gives anything back.

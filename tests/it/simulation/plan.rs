@@ -30,6 +30,8 @@ pub struct Plan {
     pub crash_points: Vec<Option<u64>>,
     /// How many in a thousand restarts are armed to crash again.
     pub crash_again_permille: u32,
+    /// In so many of a thousand records a runner takes the run that is to be joined just before.
+    pub quick_runner_permille: u32,
     pub faults_until_ms: u64,
 }
 
@@ -105,6 +107,7 @@ impl Plan {
             noise_permille: [0, 0, 10, 60][rng.random_range(0..4)],
             crash_points,
             crash_again_permille: if crashing { 500 } else { 0 },
+            quick_runner_permille: [0, 300][rng.random_range(0..2)],
             events,
             published_ms,
             faults_until_ms,

@@ -20,7 +20,7 @@ use wakegate::wake::UtcMicros;
 
 use super::audit::SimAudit;
 use super::consumer::SimConsumer;
-use super::mistakes::Mistake;
+use super::mistakes::{Mistake, MistakenAudit, MistakenConsumer, MistakenStore};
 use super::oracle::{Breach, Invariant, STREAM};
 use super::plan::{Plan, SETTLED_WITHIN_MS};
 use super::store::SimStore;
@@ -143,14 +143,14 @@ impl Driver {
         &self,
         me: Me,
         shutdown: &Shutdown,
-    ) -> Lane<SimStore, SimAudit, SimConsumer> {
+    ) -> Lane<MistakenStore, MistakenAudit, MistakenConsumer> {
         let world = &self.world;
         let (clock, batch_wakes_max) =
             world.with(|inside| (inside.clock.clone(), inside.plan.batch_wakes_max));
         let bench = Bench {
-            store: SimStore::new(world.clone(), me),
-            audit: SimAudit::new(world.clone(), me),
-            consumer: SimConsumer { world: world.clone(), me },
+            store: MistakenStore::new(SimStore::new(world.clone(), me), self.mistake),
+            audit: MistakenAudit::new(SimAudit::new(world.clone(), me), self.mistake),
+            consumer: MistakenConsumer::new(SimConsumer { world: world.clone(), me }, self.mistake),
             metrics: self.metrics.clone(),
             clock: clock.clone(),
             lane: lane_key(me.lane),

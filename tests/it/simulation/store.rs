@@ -74,6 +74,19 @@ impl SimStore {
         &self.memory
     }
 
+    /// A commit that nobody waits for, and that does not happen if the process ends before.
+    pub fn commit_some_time(&self, batch: &BatchRecord) {
+        let (me, batch) = (self.me, batch.clone());
+        self.world.with(|inside| {
+            let attempt = inside.attempts.remove(&(me.worker, me.lane)).unwrap_or_default();
+            inside.after(20, move |inside| {
+                if inside.is_alive(me) {
+                    let _ = inside.commit(me, &batch, &attempt);
+                }
+            });
+        });
+    }
+
     async fn read<T: Debug>(
         &self,
         name: &'static str,
@@ -178,6 +191,13 @@ impl Inside {
         if self.is_deadly(batch) {
             self.crash(me.worker);
             return 0;
+        }
+        // A runner may take a run between the read and the write.
+        if let Some(merge) = batch.merges.first()
+            && !self.calm
+            && self.chance(self.plan.quick_runner_permille)
+        {
+            self.set_status(merge.run_id, "claimed");
         }
         let survives = self.rng.random_bool(0.5);
         let batch = batch.clone();
