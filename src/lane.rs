@@ -9,6 +9,7 @@ pub mod barrier;
 pub mod facts;
 pub mod hold;
 pub mod instant;
+pub mod isolated;
 pub mod process;
 pub mod record;
 pub mod report;

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use wakegate::audit::AckPermit;
 use wakegate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
 
+use super::events::EventFault;
 use super::network::Client;
 use super::oracle::Invariant;
 use super::server::ClientId;
@@ -14,6 +15,10 @@ use super::world::{Inside, Me, Point, World};
 
 /// How long a request to the broker waits for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often settling one wake ends the process: twice among others, and as often alone as makes it
+/// poison.
+const DEATHS_MAX: u32 = 6;
 
 #[derive(Debug, Clone)]
 pub struct SimConsumer {
@@ -140,6 +145,7 @@ impl LaneConsumer for SimConsumer {
         self.world.with(|inside| {
             inside.note(|| format!("{me} acknowledges {sequence}: {verdict:?}"));
             inside.prove(sequence, Some(verdict));
+            inside.settles(me, sequence);
         });
         self.publish("acknowledge", move |inside| {
             if inside.servers[lane].acknowledge(sequence) {
@@ -228,6 +234,19 @@ impl Inside {
     /// Most deliveries that a lane may keep.
     fn kept_max(&self) -> usize {
         4 * self.plan.batch_wakes_max
+    }
+
+    /// A wake that ends the process when it is settled does so as often as makes it poison.
+    fn settles(&mut self, me: Me, sequence: u64) {
+        let index = usize::try_from(sequence).unwrap() - 1;
+        if self.plan.events[index].fault != Some(EventFault::DeadlyToSettle) {
+            return;
+        }
+        let deaths = self.deaths.entry(index).or_insert(0);
+        *deaths += 1;
+        if *deaths <= DEATHS_MAX {
+            self.crash(me.worker);
+        }
     }
 
     /// Only a worker that ends gives anything back.

@@ -33,6 +33,8 @@ pub enum EventFault {
     Unstorable,
     /// The process ends when it writes its rows.
     Deadly,
+    /// The process ends when it acknowledges it, the first so many times.
+    DeadlyToSettle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +66,13 @@ pub fn events(rng: &mut StdRng, lanes: u32, count: usize) -> Vec<SimEvent> {
 }
 
 fn fault(rng: &mut StdRng) -> EventFault {
-    [EventFault::Malformed, EventFault::Unstorable, EventFault::Deadly][rng.random_range(0..3)]
+    let faults = [
+        EventFault::Malformed,
+        EventFault::Unstorable,
+        EventFault::Deadly,
+        EventFault::DeadlyToSettle,
+    ];
+    faults[rng.random_range(0..faults.len())]
 }
 
 impl SimEvent {

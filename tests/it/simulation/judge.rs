@@ -83,7 +83,7 @@ impl Inside {
         }
         let answer = self.expected(me, index, place, batch, attempt);
         if let Some(answer) = &answer {
-            self.bounded(index, place, answer);
+            self.bounded(index, place, answer, batch);
             self.is_fresh(me, index, place);
             if let Err(what) = as_expected(self, index, place, answer, batch) {
                 self.breach(Invariant::Serial, || format!("event {index}: {what}"));
@@ -134,7 +134,10 @@ impl Inside {
     }
 
     /// Never more than N in a window, and never a refusal before them.
-    fn bounded(&mut self, index: usize, place: Place, answer: &Answer) {
+    fn bounded(&mut self, index: usize, place: Place, answer: &Answer, batch: &BatchRecord) {
+        let id = self.oracle.id_of(index);
+        let refused = batch.refusals.iter().find(|refused| refused.wake.id == id);
+        let exhausted = refused.is_some_and(|refused| refused.reason == "allowance_exhausted");
         let plan = std::sync::Arc::clone(&self.plan);
         let of = |index: usize| assigned_by_agent(&plan.events[index].event);
         let task = of(index).map(|(organization, task)| {
@@ -171,7 +174,7 @@ impl Inside {
                     runs.push((joined.requested_at, run));
                 }
             }
-            Place::Refused if answer.reason.as_deref() == Some("allowance_exhausted") => {
+            Place::Refused if exhausted => {
                 let counted = runs.iter().filter(in_window).count();
                 if counted < ADMISSIONS_MAX {
                     self.breach(Invariant::RefusedEarly, || {
@@ -290,7 +293,9 @@ impl Inside {
         };
         let Some(expected) = &decided.answer else {
             let rejected = record["outcome"] == "rejected";
-            let same = first.is_none_or(|first| first["reason"] == record["reason"]);
+            // What the database refused may end the process when it is delivered again.
+            let same = record["reason"] == "poison"
+                || first.is_none_or(|first| first["reason"] == record["reason"]);
             let what = || Err(format!("it was rejected, and is told {record}"));
             return if rejected && same { Ok(()) } else { what() };
         };

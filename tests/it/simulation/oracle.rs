@@ -202,7 +202,7 @@ impl Oracle {
     /// Whether attempts at this wake alone ended so often with the process that it may be poison.
     pub fn may_be_poison(&self, index: usize) -> bool {
         let count = |of: &BTreeMap<usize, u32>| of.get(&index).copied().unwrap_or(0);
-        count(&self.burned) + count(&self.doubted) >= 3
+        count(&self.burned) >= 3
     }
 }
 
@@ -331,7 +331,9 @@ impl Inside {
     pub fn may_be_rejected(&self, index: usize) -> bool {
         match self.plan.events[index].fault {
             Some(EventFault::Malformed | EventFault::Unstorable) => true,
-            Some(EventFault::Deadly) | None => self.oracle.may_be_poison(index),
+            Some(EventFault::Deadly | EventFault::DeadlyToSettle) | None => {
+                self.oracle.may_be_poison(index)
+            }
         }
     }
 }

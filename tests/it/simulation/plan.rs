@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use wakegate::admission::GateName;
 
 use super::events::{SimEvent, events};
+use super::world::Point;
 
 /// Longest that faults go on, in milliseconds of simulated time.
 pub const FAULTS_MS_MAX: u64 = 90_000;
@@ -26,14 +27,48 @@ pub struct Plan {
     pub spells: Vec<Spell>,
     /// How many in a thousand calls fail without any reason, while faults go on.
     pub noise_permille: u32,
-    /// The first crash of each worker: at its nth await point.
-    pub crash_points: Vec<Option<u64>>,
+    /// The first crash of each worker.
+    pub crash_points: Vec<Option<CrashAt>>,
     /// How many in a thousand restarts are armed to crash again.
     pub crash_again_permille: u32,
     /// In so many of a thousand records a runner takes the run that is to be joined just before.
     pub quick_runner_permille: u32,
     pub faults_until_ms: u64,
 }
+
+/// At which await point a worker ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashAt {
+    /// At the nth of all.
+    Nth(u64),
+    /// At the nth of one kind.
+    Point(Point, u64),
+}
+
+/// Every call that a lane makes on its servers: each is an await point before it has its effect, and
+/// one after.
+pub const CALLS: [&str; 18] = [
+    "open",
+    "info",
+    "progress",
+    "acknowledge",
+    "give_back",
+    "tell",
+    "flush",
+    "unpin",
+    "lane_cursor",
+    "read_identity",
+    "read_agents",
+    "read_pauses",
+    "read_keys",
+    "read_queued",
+    "read_counted",
+    "record",
+    "begin_isolated",
+    "end_isolated",
+];
+/// See [`CALLS`]; on the audit stream.
+pub const PUBLISH: &str = "publish";
 
 /// Something that somebody does at an instant.
 #[derive(Debug, Clone)]
@@ -72,6 +107,13 @@ pub enum Weather {
     NetworkLossy,
 }
 
+impl Weather {
+    /// Whether a lane has to wait for the store in it.
+    fn holds(self) -> bool {
+        matches!(self, Self::StoreAway | Self::ReadFails(_))
+    }
+}
+
 const READS: [GateName; 6] = [
     GateName::Identity,
     GateName::AgentStatus,
@@ -95,15 +137,34 @@ impl Plan {
             (0..events.len()).map(|_| rng.random_range(0..=over_ms)).collect();
         published_ms.sort_unstable();
         let crashing = rng.random_ratio(1, 2);
-        let crash_points = (0..workers)
-            .map(|_| (crashing && rng.random_ratio(2, 3)).then(|| rng.random_range(1..=250)))
+        let crash_points: Vec<Option<CrashAt>> = (0..workers)
+            .map(|_| (crashing && rng.random_ratio(2, 3)).then(|| CrashAt::any(rng)))
             .collect();
+        let spells = spells(rng, faults_until_ms);
+        let mut acts = acts(rng, workers, faults_until_ms);
+        for spell in spells.iter().filter(|spell| spell.of.holds()) {
+            // Somebody pauses while a lane waits.
+            if rng.random_bool(0.5) {
+                let from = rng.random_range(spell.from_ms..spell.until_ms);
+                let until = rng.random_range(spell.until_ms..=faults_until_ms);
+                acts.push((from, Act::Pause { organization: Some("acme") }));
+                acts.push((until, Act::Resume { organization: Some("acme") }));
+            }
+        }
+        for (worker, crash) in crash_points.iter().enumerate() {
+            // These are called only by a worker that ends.
+            if let Some(CrashAt::Point(Point::Before(name) | Point::After(name), _)) = crash
+                && ["give_back", "flush", "unpin"].contains(name)
+            {
+                acts.push((rng.random_range(0..faults_until_ms), Act::Stop { worker }));
+            }
+        }
         Self {
             lanes,
             workers,
             batch_wakes_max: rng.random_range(1..=6),
-            acts: acts(rng, workers, faults_until_ms),
-            spells: spells(rng, faults_until_ms),
+            acts,
+            spells,
             noise_permille: [0, 0, 10, 60][rng.random_range(0..4)],
             crash_points,
             crash_again_permille: if crashing { 500 } else { 0 },
@@ -112,6 +173,18 @@ impl Plan {
             published_ms,
             faults_until_ms,
         }
+    }
+}
+
+impl CrashAt {
+    pub fn any(rng: &mut StdRng) -> Self {
+        if rng.random_bool(0.5) {
+            return Self::Nth(rng.random_range(1..=250));
+        }
+        let call = rng.random_range(0..=CALLS.len());
+        let name = CALLS.get(call).copied().unwrap_or(PUBLISH);
+        let point = if rng.random_bool(0.5) { Point::Before(name) } else { Point::After(name) };
+        Self::Point(point, rng.random_range(1..=4))
     }
 }
 

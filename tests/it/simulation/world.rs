@@ -19,7 +19,7 @@ use wakegate::wake::UtcMicros;
 
 use super::network::{Client, Link};
 use super::oracle::Oracle;
-use super::plan::{Plan, Weather};
+use super::plan::{CrashAt, Plan, Weather};
 use super::server::{ClientId, Consumer, ConsumerOptions};
 use super::store::Attempt;
 use crate::harness::world::T0;
@@ -69,7 +69,9 @@ pub struct Worker {
     pub stalls: Vec<(u64, u64)>,
     /// Await points passed in this life.
     pub points: u64,
-    pub crash_at: Option<u64>,
+    pub crash_at: Option<CrashAt>,
+    /// How often the await point at which it is to end was passed.
+    pub crash_point_passed: u64,
     pub shutdown: Option<Shutdown>,
     pub link: Link,
 }
@@ -105,6 +107,8 @@ pub struct Inside {
     pub clock: Clock,
     pub points_passed: BTreeSet<Point>,
     pub crashed_at: BTreeSet<Point>,
+    /// How often settling a wake ended the process.
+    pub deaths: BTreeMap<usize, u32>,
     agenda: BTreeMap<(u64, u64), Deed>,
     deeds: u64,
     fingerprint: u64,
@@ -146,6 +150,7 @@ impl World {
             clock: Clock::manual(UtcMicros::from_micros(T0)),
             points_passed: BTreeSet::new(),
             crashed_at: BTreeSet::new(),
+            deaths: BTreeMap::new(),
             agenda: BTreeMap::new(),
             deeds: 0,
             fingerprint: seed,
@@ -268,7 +273,15 @@ impl Inside {
         self.note(|| format!("{me} {point:?}"));
         let worker = &mut self.workers[me.worker];
         worker.points += 1;
-        if worker.crash_at == Some(worker.points) {
+        let crashes = match worker.crash_at {
+            Some(CrashAt::Nth(nth)) => worker.points == nth,
+            Some(CrashAt::Point(at, nth)) => {
+                worker.crash_point_passed += u64::from(at == point);
+                at == point && worker.crash_point_passed == nth
+            }
+            None => false,
+        };
+        if crashes {
             self.crashed_at.insert(point);
             self.crash(me.worker);
             return false;
@@ -361,12 +374,13 @@ impl Inside {
         self.clients.retain(|_, client| client.me.worker != worker);
         let again = self.plan.crash_again_permille;
         let armed = self.workers[worker].life > 0 && !self.calm && self.chance(again);
-        let crash_at = armed.then(|| self.rng.random_range(1..=250));
+        let crash_at = armed.then(|| CrashAt::any(&mut self.rng));
         let state = &mut self.workers[worker];
         state.life += 1;
         state.alive = true;
         state.stalled = false;
         state.points = 0;
+        state.crash_point_passed = 0;
         if state.life > 1 {
             state.crash_at = crash_at;
         }
