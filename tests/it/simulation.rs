@@ -59,7 +59,7 @@ fn mutants() {
         let started = std::time::Instant::now();
         let mut others: BTreeMap<String, u32> = BTreeMap::new();
         let mut found = None;
-        for seed in 0..300 {
+        for seed in 0..3000 {
             let report = std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, Some(*mistake), false)));
             let Ok(report) = report else {
                 *others.entry("panic".to_owned()).or_default() += 1;

@@ -31,6 +31,7 @@ impl Inside {
         self.calm = true;
         for worker in &mut self.workers {
             worker.crash_at = None;
+            worker.stall_at = None;
         }
     }
 

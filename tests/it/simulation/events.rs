@@ -45,7 +45,8 @@ enum Mood {
     Mixed,
 }
 
-pub fn events(rng: &mut StdRng, lanes: u32, count: usize) -> Vec<SimEvent> {
+/// `deadly` asks for one that ends the process.
+pub fn events(rng: &mut StdRng, lanes: u32, count: usize, deadly: bool) -> Vec<SimEvent> {
     let mood = if rng.random_bool(0.5) { Mood::Busy } else { Mood::Mixed };
     let faulty = rng.random_ratio(1, 4);
     let mut events: Vec<SimEvent> = Vec::new();
@@ -59,6 +60,7 @@ pub fn events(rng: &mut StdRng, lanes: u32, count: usize) -> Vec<SimEvent> {
             // So that what becomes of it does not hang on who else has its key.
             *fault == EventFault::Malformed || event.key().is_none()
         });
+        let fault = if deadly && index == 1 { Some(EventFault::DeadlyToSettle) } else { fault };
         let asked = rng.random_ratio(3, 4);
         events.push(SimEvent::of(event, lanes, fault, asked));
     }

@@ -200,9 +200,10 @@ impl Oracle {
     }
 
     /// Whether attempts at this wake alone ended so often with the process that it may be poison.
+    /// Where the store left a note, or its end, without an answer, the attempt may count as well.
     pub fn may_be_poison(&self, index: usize) -> bool {
         let count = |of: &BTreeMap<usize, u32>| of.get(&index).copied().unwrap_or(0);
-        count(&self.burned) >= 3
+        count(&self.burned) + count(&self.doubted) >= 3
     }
 }
 

@@ -28,7 +28,9 @@ pub struct Plan {
     /// How many in a thousand calls fail without any reason, while faults go on.
     pub noise_permille: u32,
     /// The first crash of each worker.
-    pub crash_points: Vec<Option<CrashAt>>,
+    pub crash_points: Vec<Option<PointAt>>,
+    /// Where each worker is frozen for a while.
+    pub stall_points: Vec<Option<PointAt>>,
     /// How many in a thousand restarts are armed to crash again.
     pub crash_again_permille: u32,
     /// In so many of a thousand records a runner takes the run that is to be joined just before.
@@ -36,9 +38,9 @@ pub struct Plan {
     pub faults_until_ms: u64,
 }
 
-/// At which await point a worker ends.
+/// At which await point something happens to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CrashAt {
+pub enum PointAt {
     /// At the nth of all.
     Nth(u64),
     /// At the nth of one kind.
@@ -129,36 +131,31 @@ impl Plan {
         let rng = &mut rng;
         let lanes = if rng.random_ratio(1, 3) { 2 } else { 1 };
         let workers = rng.random_range(1..=3);
-        let count = rng.random_range(3..=40);
-        let events = events(rng, lanes, count);
         let faults_until_ms = rng.random_range(5_000..=FAULTS_MS_MAX);
+        let spells = spells(rng, faults_until_ms);
+        let crashing = rng.random_ratio(1, 2);
+        let crash_points = points(rng, if crashing { workers } else { 0 }, workers);
+        let stalling = rng.random_ratio(1, 5);
+        let stall_points = points(rng, if stalling { workers } else { 0 }, workers);
+        let mut acts = acts(rng, workers, faults_until_ms);
+        pauses_in_holds(rng, &spells, faults_until_ms, &mut acts);
+        let mut deadly = false;
+        for (worker, crash) in crash_points.iter().enumerate() {
+            let name = crash.and_then(PointAt::name).unwrap_or_default();
+            deadly |= name.ends_with("isolated");
+            if ["give_back", "flush", "unpin"].contains(&name) {
+                // These are called only by a worker that ends, the first where one waits then.
+                let hold = spells.iter().find(|spell| spell.of.holds());
+                let at = hold.map_or(faults_until_ms, |spell| spell.until_ms);
+                acts.push((rng.random_range(0..at), Act::Stop { worker }));
+            }
+        }
+        let count = rng.random_range(3..=40);
+        let events = events(rng, lanes, count, deadly);
         let over_ms = [1, 3_000, faults_until_ms][rng.random_range(0..3)];
         let mut published_ms: Vec<u64> =
             (0..events.len()).map(|_| rng.random_range(0..=over_ms)).collect();
         published_ms.sort_unstable();
-        let crashing = rng.random_ratio(1, 2);
-        let crash_points: Vec<Option<CrashAt>> = (0..workers)
-            .map(|_| (crashing && rng.random_ratio(2, 3)).then(|| CrashAt::any(rng)))
-            .collect();
-        let spells = spells(rng, faults_until_ms);
-        let mut acts = acts(rng, workers, faults_until_ms);
-        for spell in spells.iter().filter(|spell| spell.of.holds()) {
-            // Somebody pauses while a lane waits.
-            if rng.random_bool(0.5) {
-                let from = rng.random_range(spell.from_ms..spell.until_ms);
-                let until = rng.random_range(spell.until_ms..=faults_until_ms);
-                acts.push((from, Act::Pause { organization: Some("acme") }));
-                acts.push((until, Act::Resume { organization: Some("acme") }));
-            }
-        }
-        for (worker, crash) in crash_points.iter().enumerate() {
-            // These are called only by a worker that ends.
-            if let Some(CrashAt::Point(Point::Before(name) | Point::After(name), _)) = crash
-                && ["give_back", "flush", "unpin"].contains(name)
-            {
-                acts.push((rng.random_range(0..faults_until_ms), Act::Stop { worker }));
-            }
-        }
         Self {
             lanes,
             workers,
@@ -167,6 +164,7 @@ impl Plan {
             spells,
             noise_permille: [0, 0, 10, 60][rng.random_range(0..4)],
             crash_points,
+            stall_points,
             crash_again_permille: if crashing { 500 } else { 0 },
             quick_runner_permille: [0, 300][rng.random_range(0..2)],
             events,
@@ -176,7 +174,32 @@ impl Plan {
     }
 }
 
-impl CrashAt {
+/// Await points of the first workers; at the others nothing happens.
+fn points(rng: &mut StdRng, of: usize, workers: usize) -> Vec<Option<PointAt>> {
+    let mut point = |worker| (worker < of && rng.random_ratio(2, 3)).then(|| PointAt::any(rng));
+    (0..workers).map(|worker| point(worker)).collect()
+}
+
+/// Somebody pauses while a lane waits.
+fn pauses_in_holds(rng: &mut StdRng, spells: &[Spell], until: u64, acts: &mut Vec<(u64, Act)>) {
+    for spell in spells.iter().filter(|spell| spell.of.holds()) {
+        if rng.random_bool(0.5) {
+            let from = rng.random_range(spell.from_ms..spell.until_ms);
+            let until = rng.random_range(spell.until_ms..=until);
+            acts.push((from, Act::Pause { organization: Some("acme") }));
+            acts.push((until, Act::Resume { organization: Some("acme") }));
+        }
+    }
+}
+
+impl PointAt {
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Point(Point::Before(name) | Point::After(name), _) => Some(name),
+            Self::Nth(_) => None,
+        }
+    }
+
     pub fn any(rng: &mut StdRng) -> Self {
         if rng.random_bool(0.5) {
             return Self::Nth(rng.random_range(1..=250));

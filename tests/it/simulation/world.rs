@@ -19,7 +19,7 @@ use wakegate::wake::UtcMicros;
 
 use super::network::{Client, Link};
 use super::oracle::Oracle;
-use super::plan::{CrashAt, Plan, Weather};
+use super::plan::{PointAt, Plan, Weather};
 use super::server::{ClientId, Consumer, ConsumerOptions};
 use super::store::Attempt;
 use crate::harness::world::T0;
@@ -69,9 +69,10 @@ pub struct Worker {
     pub stalls: Vec<(u64, u64)>,
     /// Await points passed in this life.
     pub points: u64,
-    pub crash_at: Option<CrashAt>,
-    /// How often the await point at which it is to end was passed.
-    pub crash_point_passed: u64,
+    pub crash_at: Option<PointAt>,
+    pub stall_at: Option<PointAt>,
+    /// How often each await point was passed in this life.
+    passed: BTreeMap<Point, u64>,
     pub shutdown: Option<Shutdown>,
     pub link: Link,
 }
@@ -129,8 +130,10 @@ impl World {
             pin_timeout: PIN_TIMEOUT_MS,
             max_ack_pending,
         };
-        let workers = plan.crash_points.iter().map(|crash_at| Worker {
+        let points = plan.crash_points.iter().zip(&plan.stall_points);
+        let workers = points.map(|(crash_at, stall_at)| Worker {
             crash_at: *crash_at,
+            stall_at: *stall_at,
             ..Worker::default()
         });
         let inside = Inside {
@@ -209,8 +212,14 @@ impl World {
 
     /// An await point. It is never passed by a worker that is dead, or that is to die here.
     pub async fn pass(&self, me: Me, point: Point) {
-        if !self.with(|inside| inside.passes(me, point)) {
+        let (passes, frozen) = self.with(|inside| {
+            (inside.passes(me, point), inside.workers[me.worker].stalled)
+        });
+        if !passes {
             std::future::pending::<()>().await;
+        }
+        if frozen {
+            tokio::task::yield_now().await;
         }
     }
 
@@ -273,15 +282,19 @@ impl Inside {
         self.note(|| format!("{me} {point:?}"));
         let worker = &mut self.workers[me.worker];
         worker.points += 1;
-        let crashes = match worker.crash_at {
-            Some(CrashAt::Nth(nth)) => worker.points == nth,
-            Some(CrashAt::Point(at, nth)) => {
-                worker.crash_point_passed += u64::from(at == point);
-                at == point && worker.crash_point_passed == nth
-            }
+        let passed = worker.passed.entry(point).or_insert(0);
+        *passed += 1;
+        let (points, passed) = (worker.points, *passed);
+        let is_here = |at: Option<PointAt>| match at {
+            Some(PointAt::Nth(nth)) => points == nth,
+            Some(PointAt::Point(at, nth)) => at == point && passed == nth,
             None => false,
         };
-        if crashes {
+        if is_here(worker.stall_at.take_if(|at| is_here(Some(*at)))) {
+            let for_ms = self.rng.random_range(1_000..25_000);
+            self.stall(me.worker, for_ms);
+        }
+        if is_here(self.workers[me.worker].crash_at) {
             self.crashed_at.insert(point);
             self.crash(me.worker);
             return false;
@@ -374,13 +387,13 @@ impl Inside {
         self.clients.retain(|_, client| client.me.worker != worker);
         let again = self.plan.crash_again_permille;
         let armed = self.workers[worker].life > 0 && !self.calm && self.chance(again);
-        let crash_at = armed.then(|| CrashAt::any(&mut self.rng));
+        let crash_at = armed.then(|| PointAt::any(&mut self.rng));
         let state = &mut self.workers[worker];
         state.life += 1;
         state.alive = true;
         state.stalled = false;
         state.points = 0;
-        state.crash_point_passed = 0;
+        state.passed.clear();
         if state.life > 1 {
             state.crash_at = crash_at;
         }
