@@ -11,68 +11,85 @@ pub use self::consumer::MistakenConsumer;
 pub use self::store::MistakenStore;
 
 use super::oracle::Invariant;
+use super::run::run;
 
-/// Declares the mistakes, and for each what breaks.
+/// Seeds that are tried with a mistake before it counts as unnoticed. Most are noticed by one of the
+/// first hundred; a decision that only a lost race makes wrong takes some hundreds.
+const SEEDS_MAX: u64 = 4_000;
+
+/// Declares the mistakes, for each what breaks, and the test that holds that it does.
 macro_rules! mistakes {
-    ($($(#[doc = $doc:literal])+ $mistake:ident breaks $invariant:ident,)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $mistake:ident breaks $invariant:ident, noticed by $test:ident;
+    )+) => {
         /// A mistake that somebody could make.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Mistake {
             $($(#[doc = $doc])+ $mistake,)+
         }
 
-        impl Mistake {
-            pub const ALL: &'static [Self] = &[$(Self::$mistake,)+];
-
-            /// What it breaks, sooner or later.
-            pub const fn breaks(self) -> Invariant {
-                match self {
-                    $(Self::$mistake => Invariant::$invariant,)+
+        /// Each mistake is noticed, by the promise that it breaks.
+        mod noticed {
+            $(
+                #[test]
+                fn $test() {
+                    super::notice(super::Mistake::$mistake, super::Invariant::$invariant);
                 }
-            }
+            )+
         }
     };
 }
 
 mistakes! {
     /// Success is said of a record before it is committed.
-    AckBeforeCommit breaks Proof,
+    AckBeforeCommit breaks Proof, noticed by ack_before_commit;
     /// An audit event counts as stored once it is sent: its acknowledgement is not awaited.
-    PubAckDropped breaks Proof,
+    PubAckDropped breaks Proof, noticed by pub_ack_dropped;
     /// One acknowledgement settles everything that has been delivered.
-    AckAll breaks Proof,
+    AckAll breaks Proof, noticed by ack_all;
     /// The count has no upper bound: what was admitted after a wake's instant counts against it.
-    NoUpperBound breaks RefusedEarly,
+    NoUpperBound breaks RefusedEarly, noticed by no_upper_bound;
     /// A count that cannot be read refuses.
-    CountFailsClosed breaks RefusedEarly,
+    CountFailsClosed breaks RefusedEarly, noticed by count_fails_closed;
     /// Pauses that cannot be read are taken for none.
-    PauseFailsOpen breaks Fresh,
+    PauseFailsOpen breaks Fresh, noticed by pause_fails_open;
     /// After a hold a batch is decided from what was read before it.
-    StaleAfterHold breaks Fresh,
+    StaleAfterHold breaks Fresh, noticed by stale_after_hold;
     /// After a lost race only the wakes that lost it are decided again.
-    OnlyLosersAgain breaks Serial,
+    OnlyLosersAgain breaks Serial, noticed by only_losers_again;
     /// A key is seen whoever's it is.
-    KeyNotScoped breaks Serial,
+    KeyNotScoped breaks Serial, noticed by key_not_scoped;
     /// Keys are not kept.
-    KeysForgotten breaks Serial,
+    KeysForgotten breaks Serial, noticed by keys_forgotten;
     /// A merged wake leaves nothing but its payload.
-    MergesForgotten breaks Serial,
+    MergesForgotten breaks Serial, noticed by merges_forgotten;
     /// A wake is judged at the instant it is delivered.
-    InstantOfArrival breaks Serial,
+    InstantOfArrival breaks Serial, noticed by instant_of_arrival;
     /// A worker that has lost its lane may commit.
-    NoFence breaks Fence,
+    NoFence breaks Fence, noticed by no_fence;
     /// The lane goes on at once after a change of owner.
-    NoBarrier breaks Order,
+    NoBarrier breaks Order, noticed by no_barrier;
     /// A delivery that was lost on its way leaves no gap.
-    GapUnnoticed breaks Order,
+    GapUnnoticed breaks Order, noticed by gap_unnoticed;
     /// Refusals are not looked up when a wake is delivered again.
-    RefusalsNotLookedUp breaks OneOutcome,
+    RefusalsNotLookedUp breaks OneOutcome, noticed by refusals_not_looked_up;
     /// A lane that waits gives back what it has.
-    NakInsteadOfHold breaks NoNak,
+    NakInsteadOfHold breaks NoNak, noticed by nak_instead_of_hold;
     /// The consumer has no `max_ack_pending`.
-    NoPendingLimit breaks Memory,
+    NoPendingLimit breaks Memory, noticed by no_pending_limit;
     /// Nothing is recognised when it is delivered again.
-    NoIdentity breaks HoldEnds,
+    NoIdentity breaks HoldEnds, noticed by no_identity;
     /// What failed once is not tried again.
-    NeverAgain breaks HoldEnds,
+    NeverAgain breaks HoldEnds, noticed by never_again;
+}
+
+/// Runs seeds until one breaks the promise.
+fn notice(mistake: Mistake, invariant: Invariant) {
+    let breaks = |seed: &u64| {
+        let breaches = run(*seed, Some(mistake), false).breaches;
+        breaches.iter().any(|breach| breach.invariant == invariant)
+    };
+    let noticed = (0..SEEDS_MAX).find(breaks);
+    assert!(noticed.is_some(), "{mistake:?} breaks no {invariant:?} in {SEEDS_MAX} seeds");
 }

@@ -104,7 +104,8 @@ pub struct Oracle {
     ids: Vec<WakeId>,
     by_id: HashMap<WakeId, usize>,
     changes: usize,
-    audited: BTreeSet<String>,
+    /// Audit events stored, by message id.
+    audited: BTreeMap<String, AuditEvent>,
     told: BTreeMap<usize, serde_json::Value>,
     /// Attempts at a wake alone that have begun, by worker.
     isolated: BTreeSet<(usize, usize)>,
@@ -133,7 +134,7 @@ impl Oracle {
             by_id: ids.iter().enumerate().map(|(index, id)| (*id, index)).collect(),
             ids,
             changes: 0,
-            audited: BTreeSet::new(),
+            audited: BTreeMap::new(),
             told: BTreeMap::new(),
             isolated: BTreeSet::new(),
             burned: BTreeMap::new(),
@@ -177,16 +178,20 @@ impl Oracle {
     }
 
     pub fn audited(&mut self, event: &AuditEvent) {
-        self.audited.insert(event.message_id());
+        self.audited.entry(event.message_id()).or_insert_with(|| event.clone());
+    }
+
+    pub fn audit_events(&self) -> impl Iterator<Item = &AuditEvent> {
+        self.audited.values()
     }
 
     fn is_audited(&self, index: usize, class_and_reason: &str) -> bool {
-        self.audited.contains(&format!("{}.{class_and_reason}", self.ids[index]))
+        self.audited.contains_key(&format!("{}.{class_and_reason}", self.ids[index]))
     }
 
     fn is_rejection_audited(&self, index: usize) -> bool {
         let start = format!("{}.rejected.", self.ids[index]);
-        self.audited.range(start.clone()..).next().is_some_and(|id| id.starts_with(&start))
+        self.audited.range(start.clone()..).next().is_some_and(|(id, _)| id.starts_with(&start))
     }
 
     /// A process ended.

@@ -126,6 +126,25 @@ const READS: [GateName; 6] = [
 ];
 
 impl Plan {
+    /// One worker, and nothing happens.
+    pub fn nothing() -> Self {
+        Self {
+            lanes: 1,
+            workers: 1,
+            batch_wakes_max: 1,
+            events: Vec::new(),
+            published_ms: Vec::new(),
+            acts: Vec::new(),
+            spells: Vec::new(),
+            noise_permille: 0,
+            crash_points: vec![None],
+            stall_points: vec![None],
+            crash_again_permille: 0,
+            quick_runner_permille: 0,
+            faults_until_ms: 0,
+        }
+    }
+
     pub fn of(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
@@ -166,7 +185,7 @@ impl Plan {
             crash_points,
             stall_points,
             crash_again_permille: if crashing { 500 } else { 0 },
-            quick_runner_permille: [0, 300][rng.random_range(0..2)],
+            quick_runner_permille: [0, 300, 700][rng.random_range(0..3)],
             events,
             published_ms,
             faults_until_ms,

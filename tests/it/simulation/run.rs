@@ -1,9 +1,8 @@
 //! Runs a seed: starts the workers, ends them, and looks at what they leave.
 
 use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,15 +29,15 @@ use crate::harness::world::{MINUTE, T0};
 /// Longest that a worker takes to end once it is told to, in milliseconds.
 const ENDS_WITHIN_MS: u64 = 60_000;
 
+static METRICS: OnceLock<Metrics> = OnceLock::new();
+
 /// What a run showed.
 #[derive(Debug)]
 pub struct Report {
-    pub seed: u64,
     pub breaches: Vec<Breach>,
     /// Equal for equal runs.
     pub fingerprint: u64,
     pub trace: Vec<String>,
-    pub simulated_ms: u64,
     pub points_passed: BTreeSet<Point>,
     pub crashed_at: BTreeSet<Point>,
     pub outcomes: Vec<String>,
@@ -52,7 +51,9 @@ pub fn run(seed: u64, mistake: Option<Mistake>, traced: bool) -> Report {
         let unbounded = mistake == Some(Mistake::NoPendingLimit);
         let limit = if unbounded { usize::MAX } else { 2 * plan.batch_wakes_max };
         let world = World::new(seed, plan, traced, limit);
-        Driver { world, mistake, metrics: Metrics::new(2), workers: Vec::new() }.run(seed).await
+        // Nothing looks at what is counted, and registering it takes longer than many a run.
+        let metrics = METRICS.get_or_init(|| Metrics::new(2)).clone();
+        Driver { world, mistake, metrics, workers: Vec::new() }.run().await
     })
 }
 
@@ -64,14 +65,15 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, seed: u64) -> Report {
+    async fn run(mut self) -> Report {
         let (plan_workers, until) = self.world.with(|inside| {
             inside.arrange();
             (inside.plan.workers, inside.plan.faults_until_ms + SETTLED_WITHIN_MS)
         });
         self.workers.resize_with(plan_workers, JoinSet::new);
-        let settled = self.go_on_until(until, |inside| inside.calm && inside.is_settled()).await;
+        let settled = self.go_on_until(until, super::world::Inside::has_come_to_rest).await;
         if settled {
+            self.world.with(super::world::Inside::calm_down);
             self.end().await;
             self.world.with(super::world::Inside::conclude);
         } else {
@@ -87,11 +89,9 @@ impl Driver {
         }
         drop(self.workers);
         self.world.with(|inside| Report {
-            seed,
             breaches: std::mem::take(&mut inside.oracle.breaches),
             fingerprint: inside.fingerprint(),
             trace: inside.take_trace(),
-            simulated_ms: inside.now,
             points_passed: std::mem::take(&mut inside.points_passed),
             crashed_at: std::mem::take(&mut inside.crashed_at),
             outcomes: inside.outcomes(),
@@ -103,7 +103,7 @@ impl Driver {
     async fn go_on_until(
         &mut self,
         until: u64,
-        holds: impl Fn(&super::world::Inside) -> bool,
+        holds: impl Fn(&mut super::world::Inside) -> bool,
     ) -> bool {
         loop {
             self.world.go_on().await;
@@ -247,16 +247,4 @@ impl<F: Future> Future for Stallable<F> {
         }
         self.inside.as_mut().poll(context)
     }
-}
-
-/// Runs one seed and, where it breaks a promise, once more to tell how.
-pub fn check(seed: u64) -> Result<Report, String> {
-    let run = |traced| std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, None, traced)));
-    let Ok(report) = run(false) else { return Err(format!("seed {seed} panics")) };
-    let Some(breach) = report.breaches.first() else { return Ok(report) };
-    let told = run(true).map(|report| report.trace.join("\n")).unwrap_or_default();
-    Err(format!(
-        "{told}\nseed {seed} breaks {:?} at {} ms: {}\ntell it again: make simulate SEEDS={seed}",
-        breach.invariant, breach.at_ms, breach.what
-    ))
 }

@@ -151,7 +151,9 @@ pub fn away(name: &str) -> StoreError {
 impl Inside {
     fn fate(&mut self, deadline: u64, gate: Option<GateName>) -> Fate {
         let slow = self.is_weather(Weather::StoreSlow);
+        let at_once = self.plan.events.is_empty();
         let mut lag = || match self.rng.random_range(0..100) {
+            _ if at_once => 0,
             _ if slow => self.rng.random_range(0..deadline),
             0..70 => 0,
             70..95 => self.rng.random_range(1..5),
@@ -202,8 +204,8 @@ impl Inside {
         let survives = self.rng.random_bool(0.5);
         let batch = batch.clone();
         match fate.outcome {
-            Outcome::Failed => self.after(fate.before, |_| drop(answer)),
-            Outcome::Answered | Outcome::Unanswered => self.after(fate.before, move |inside| {
+            Outcome::Failed => self.soon(fate.before, |_| drop(answer)),
+            Outcome::Answered | Outcome::Unanswered => self.soon(fate.before, move |inside| {
                 if survives || inside.is_alive(me) {
                     let recorded = inside.commit(me, &batch, &attempt);
                     if fate.outcome == Outcome::Answered {
@@ -212,7 +214,7 @@ impl Inside {
                 }
             }),
             Outcome::Late(ms) => {
-                self.after(fate.before, |_| drop(answer));
+                self.soon(fate.before, |_| drop(answer));
                 self.after(fate.before + ms, move |inside| {
                     let _ = inside.commit(me, &batch, &attempt);
                 });

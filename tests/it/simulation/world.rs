@@ -30,6 +30,8 @@ pub const ACK_WAIT_MS: u64 = 12_000;
 pub const PIN_TIMEOUT_MS: u64 = 5_000;
 /// Longest that whoever drives the workers waits before they are looked at.
 const LOOK_MS: u64 = 1_000;
+/// How long a run goes on after everything is settled, while things may fail.
+const REST_MS: u64 = 15_000;
 /// Lines of a trace that are kept: the last ones.
 const TRACE_LINES_MAX: usize = 3_000;
 
@@ -95,6 +97,9 @@ pub struct Inside {
     pub plan: Arc<Plan>,
     /// Nothing fails any more.
     pub calm: bool,
+    /// Whatever else is so.
+    pub forced: Option<Weather>,
+    settled_since: Option<u64>,
     /// The run is over, and nobody is started again.
     pub ending: bool,
     pub servers: Vec<Consumer>,
@@ -141,6 +146,8 @@ impl World {
             // Not the sequence that made the plan.
             rng: StdRng::seed_from_u64(seed ^ 0x5eed),
             calm: false,
+            forced: None,
+            settled_since: None,
             ending: false,
             servers: (0..plan.lanes).map(|lane| Consumer::new(lane, options)).collect(),
             workers: workers.collect(),
@@ -240,6 +247,11 @@ impl Inside {
         self.at(self.now + ms, deed);
     }
 
+    /// As [`Inside::after`], and now if that is at once.
+    pub fn soon(&mut self, ms: u64, deed: impl FnOnce(&mut Self) + Send + 'static) {
+        if ms == 0 { deed(self) } else { self.after(ms, deed) }
+    }
+
     /// Arranges that something happens at an instant.
     pub fn at(&mut self, ms: u64, deed: impl FnOnce(&mut Self) + Send + 'static) {
         self.deeds += 1;
@@ -250,8 +262,11 @@ impl Inside {
         permille > 0 && self.rng.random_range(0..1_000) < permille
     }
 
-    /// What is so now; nothing is once all is calm.
+    /// What is so now; nothing is once all is calm, unless somebody says so.
     pub fn is_weather(&self, of: Weather) -> bool {
+        if self.forced == Some(of) {
+            return true;
+        }
         !self.calm
             && self.plan.spells.iter().any(|spell| {
                 spell.of == of && (spell.from_ms..spell.until_ms).contains(&self.now)
@@ -428,10 +443,14 @@ impl Inside {
         self.oracle.decided.values().map(outcome).collect()
     }
 
-    /// Everything is published and settled, and nothing is on its way to be done by the plan.
-    pub fn is_settled(&self) -> bool {
-        self.oracle.published == self.plan.events.len()
-            && self.servers.iter().all(Consumer::is_settled)
+    /// Everything is published and settled, and either nothing fails any more or it has been so for
+    /// a while, in which what is late arrives.
+    pub fn has_come_to_rest(&mut self) -> bool {
+        let settled = self.oracle.published == self.plan.events.len()
+            && self.servers.iter().all(Consumer::is_settled);
+        let since = if settled { self.settled_since.unwrap_or(self.now) } else { self.now };
+        self.settled_since = settled.then_some(since);
+        settled && (self.calm || self.now >= since + REST_MS)
     }
 }
 
