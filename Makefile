@@ -12,7 +12,7 @@ root := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 # goes last, for shells that do not know it.
 export PATH := $(root)/.tools:$(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench tools deny clean
+.PHONY: help demo test check bench simulate tools deny clean
 
 help: ## Says what there is
 	@echo 'wakegate: turns wake events on NATS JetStream into runs, and says why when it does not.'
@@ -41,6 +41,12 @@ check: ## Checks format, lints, documentation and what the documents claim
 bench: tools ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=...)
 	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
 	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(ONLY)
+
+# SEEDS is one seed, which is told if it breaks a promise, or a range.
+simulate: SEEDS ?= 0..10000
+simulate: ## Runs lanes in a world that fails, from seeds (SEEDS=1234, SEEDS=0..10000)
+	@cd "$(root)" && WAKEGATE_SIM_SEEDS=$(SEEDS) cargo test --quiet --test it \
+	  simulation::lanes_keep_their_promises_whatever_fails
 
 tools: ## Fetches nats-server into .tools/ unless a new enough one is there
 	@"$(root)/scripts/nats-server"

@@ -24,11 +24,7 @@ impl Delays {
     /// As a lane is to wait: longer each time by a factor of 2, up to its longest wait.
     #[must_use]
     pub fn of(options: &LaneOptions) -> Self {
-        Self::new(
-            options.hold_backoff_min,
-            options.hold_backoff_max,
-            options.hold_backoff_jitter,
-        )
+        Self::new(options.hold_backoff_min, options.hold_backoff_max, options.hold_backoff_jitter)
     }
 
     fn new(min: Duration, max: Duration, jitter: f64) -> Self {

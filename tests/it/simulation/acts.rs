@@ -6,7 +6,8 @@ use wakegate::store::memory::{MemoryRun, RunStatus};
 use wakegate::wake::{AgentId, OrganizationId, RunId};
 
 use super::plan::Act;
-use super::world::{Inside, Order};
+use super::worker::Order;
+use super::world::Inside;
 
 impl Inside {
     /// Arranges everything that the plan says.
@@ -67,7 +68,8 @@ impl Inside {
             }
             Act::Agent { organization, agent, status } => {
                 let known = AgentStatus::parse(status).unwrap();
-                let id = (OrganizationId::parse(organization).unwrap(), AgentId::parse(agent).unwrap());
+                let id =
+                    (OrganizationId::parse(organization).unwrap(), AgentId::parse(agent).unwrap());
                 self.memory.set_agent(id, known);
                 self.note(|| format!("{agent} is {status}"));
                 let agent = ((*organization).to_owned(), (*agent).to_owned());

@@ -7,7 +7,8 @@ use wakegate::audit::{AuditError, AuditEvent, AuditLog, Audited};
 use wakegate::store::Recorded;
 
 use super::plan::Weather;
-use super::world::{Inside, Me, Point, World};
+use super::worker::{Me, Point};
+use super::world::{Inside, World};
 
 #[derive(Debug, Clone)]
 pub struct SimAudit {

@@ -11,7 +11,8 @@ use super::events::EventFault;
 use super::network::Client;
 use super::oracle::Invariant;
 use super::server::ClientId;
-use super::world::{Inside, Me, Point, World};
+use super::worker::{Me, Point};
+use super::world::{Inside, World};
 
 /// How long a request to the broker waits for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -206,9 +207,8 @@ impl LaneFeed for SimFeed {
                     let kept = client.hand_out(delivery);
                     if kept > limit {
                         let me = self.me;
-                        inside.breach(Invariant::Memory, || {
-                            format!("{me} keeps {kept} deliveries")
-                        });
+                        inside
+                            .breach(Invariant::Memory, || format!("{me} keeps {kept} deliveries"));
                     }
                 }
                 Poll::Ready(received)
@@ -258,4 +258,3 @@ impl Inside {
         }
     }
 }
-

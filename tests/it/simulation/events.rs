@@ -81,7 +81,8 @@ impl SimEvent {
     fn of(event: Event, lanes: u32, fault: Option<EventFault>, asked: bool) -> Self {
         let published = event.published();
         let hash = published.task.bytes().chain(published.organization.bytes());
-        let lane = hash.fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % lanes;
+        let lane = hash.fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)))
+            % lanes;
         let subject = format!(
             "wakes.{lane}.{}.{}.{}",
             published.producer,
@@ -100,14 +101,13 @@ fn instant(rng: &mut StdRng, mood: Mood, lanes: u32, last: i64, events: &[SimEve
     let beside = rng.random_range(-1..=1);
     let rare = if mood == Mood::Busy { 4 } else { 16 };
     match rng.random_range(0..70 + rare) {
-        0..12 => last,
-        12..20 => last + 1,
-        20..36 => last + SECOND,
-        36..64 => last + 5 * SECOND + beside,
         64..67 if lanes == 1 => last - [1, SECOND, MINUTE - 1][rng.random_range(0..3)],
         67 if lanes == 1 => last - [MINUTE, MINUTE + 1, 60 * MINUTE][rng.random_range(0..3)],
+        0..12 => last,
+        12..20 => last + 1,
+        20..36 | 64..68 => last + SECOND,
+        36..64 => last + 5 * SECOND + beside,
         68..70 => last + 10 * MINUTE + beside,
-        64..70 => last + SECOND,
         _ => {
             let window = [5 * SECOND, 10 * MINUTE, day][rng.random_range(0..3)];
             let of = &events[rng.random_range(0..events.len())];

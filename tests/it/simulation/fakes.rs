@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use wakegate::shutdown::Shutdown;
 use wakegate::store::memory::MemoryStore;
 
 use super::audit::SimAudit;
 use super::plan::Plan;
 use super::store::SimStore;
-use super::world::{Me, World};
-use wakegate::shutdown::Shutdown;
+use super::worker::Me;
+use super::world::World;
 
 /// A world in which nothing fails, and one worker of it.
 fn calm() -> (World, Me) {

@@ -8,10 +8,12 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use wakegate::store::BatchRecord;
 
+use super::database::{LATE_MS_MAX, READ_MS_MAX, RECORD_MS_MAX};
 use super::events::EventFault;
 use super::oracle::{Decided, Invariant, Place};
-use super::store::{Attempt, LATE_MS_MAX, READ_MS_MAX, RECORD_MS_MAX};
-use super::world::{Inside, Me};
+use super::store::Attempt;
+use super::worker::Me;
+use super::world::Inside;
 use crate::serial_model::allowance::assigned_by_agent;
 use crate::serial_model::answer::{Answer, Row};
 use crate::serial_model::trace::{Body, Scope};
@@ -46,11 +48,10 @@ impl Inside {
         }
         let mut pauses: BTreeMap<Option<String>, String> =
             oracle.pauses.iter().map(|(scope, (id, _))| (scope.clone(), id.clone())).collect();
-        let asked = attempt.organizations.iter().map(|(name, pause)| (Some(name.clone()), pause));
-        for (scope, pause) in asked.chain(attempt.platform.iter().map(|pause| (None, pause))) {
+        for (scope, pause) in &attempt.pauses {
             match pause {
-                Some(id) => drop(pauses.insert(scope, id.clone())),
-                None => drop(pauses.remove(&scope)),
+                Some(id) => drop(pauses.insert(scope.clone(), id.clone())),
+                None => drop(pauses.remove(scope)),
             }
         }
         let scope = |name: Option<String>| match name.as_deref() {
@@ -287,7 +288,12 @@ fn micros(text: &str) -> i64 {
 
 impl Inside {
     /// Whether a record that was told says what was decided, and what was told before.
-    pub fn agrees(&self, index: usize, record: &Value, first: Option<&Value>) -> Result<(), String> {
+    pub fn agrees(
+        &self,
+        index: usize,
+        record: &Value,
+        first: Option<&Value>,
+    ) -> Result<(), String> {
         let Some(decided) = self.oracle.decided.get(&index) else {
             return Err(format!("it was never decided, and is told {record}"));
         };
@@ -328,7 +334,8 @@ impl Inside {
         }
         let (expected, actual) = (self.oracle.model.all_rows(), self.rows());
         if expected != actual {
-            let differing = expected.iter().zip(&actual).find(|(expected, actual)| expected != actual);
+            let differing =
+                expected.iter().zip(&actual).find(|(expected, actual)| expected != actual);
             let what = match differing {
                 Some((expected, actual)) => format!("expected {expected:?}\n  got {actual:?}"),
                 None => format!("{} rows, expected {}", actual.len(), expected.len()),

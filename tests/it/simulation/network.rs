@@ -12,7 +12,8 @@ use wakegate::wake::decode::Message;
 
 use super::plan::Weather;
 use super::server::{ClientId, Sent};
-use super::world::{Inside, Me};
+use super::worker::Me;
+use super::world::Inside;
 
 /// How long a pull waits at the server, as `PULL_EXPIRES` has it, in milliseconds.
 const PULL_EXPIRES_MS: u64 = 1_000;

@@ -11,7 +11,8 @@ use wakegate::wake::WakeId;
 use super::events::EventFault;
 use super::judge::Bounds;
 use super::plan::Plan;
-use super::world::{Inside, Me};
+use super::worker::Me;
+use super::world::Inside;
 use crate::serial_model::answer::Answer;
 use crate::serial_model::model::Model;
 
@@ -41,8 +42,6 @@ pub enum Invariant {
     SameAnswer,
     /// Nothing is decided from facts older than one attempt.
     Fresh,
-    /// Only what three crashes were seen at is poison.
-    Poison,
     /// A lane that waits keeps what it has.
     NoNak,
     /// What a lane keeps is bounded.

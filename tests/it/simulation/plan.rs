@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use wakegate::admission::GateName;
 
 use super::events::{SimEvent, events};
-use super::world::Point;
+use super::worker::Point;
 
 /// Longest that faults go on, in milliseconds of simulated time.
 pub const FAULTS_MS_MAX: u64 = 90_000;
@@ -75,18 +75,42 @@ pub const PUBLISH: &str = "publish";
 /// Something that somebody does at an instant.
 #[derive(Debug, Clone)]
 pub enum Act {
-    Pause { organization: Option<&'static str> },
-    Resume { organization: Option<&'static str> },
-    Agent { organization: &'static str, agent: &'static str, status: &'static str },
+    Pause {
+        organization: Option<&'static str>,
+    },
+    Resume {
+        organization: Option<&'static str>,
+    },
+    Agent {
+        organization: &'static str,
+        agent: &'static str,
+        status: &'static str,
+    },
     /// A runner takes a queued run, the nth counted from the newest.
     Claim(usize),
     /// A claimed run ends, or goes back to the queue.
-    Move { nth: usize, status: &'static str },
-    BrokerRestart { crashed: bool, away_ms: u64 },
-    LinkBreak { worker: usize, away_ms: u64 },
-    Crash { worker: usize },
-    Stop { worker: usize },
-    Stall { worker: usize, for_ms: u64 },
+    Move {
+        nth: usize,
+        status: &'static str,
+    },
+    BrokerRestart {
+        crashed: bool,
+        away_ms: u64,
+    },
+    LinkBreak {
+        worker: usize,
+        away_ms: u64,
+    },
+    Crash {
+        worker: usize,
+    },
+    Stop {
+        worker: usize,
+    },
+    Stall {
+        worker: usize,
+        for_ms: u64,
+    },
 }
 
 /// Something that is so for a while.
@@ -196,7 +220,7 @@ impl Plan {
 /// Await points of the first workers; at the others nothing happens.
 fn points(rng: &mut StdRng, of: usize, workers: usize) -> Vec<Option<PointAt>> {
     let mut point = |worker| (worker < of && rng.random_ratio(2, 3)).then(|| PointAt::any(rng));
-    (0..workers).map(|worker| point(worker)).collect()
+    (0..workers).map(&mut point).collect()
 }
 
 /// Somebody pauses while a lane waits.
@@ -226,7 +250,10 @@ impl PointAt {
         let call = rng.random_range(0..=CALLS.len());
         let name = CALLS.get(call).copied().unwrap_or(PUBLISH);
         let point = if rng.random_bool(0.5) { Point::Before(name) } else { Point::After(name) };
-        Self::Point(point, rng.random_range(1..=4))
+        // What is rare is met at its first time or never.
+        let rare = ["give_back", "flush", "unpin", "begin_isolated", "end_isolated"];
+        let nth_max = if rare.contains(&name) { 1 } else { 4 };
+        Self::Point(point, rng.random_range(1..=nth_max))
     }
 }
 

@@ -23,7 +23,8 @@ use super::mistakes::{Mistake, MistakenAudit, MistakenConsumer, MistakenStore};
 use super::oracle::{Breach, Invariant, STREAM};
 use super::plan::{Plan, SETTLED_WITHIN_MS};
 use super::store::SimStore;
-use super::world::{ACK_WAIT_MS, Me, Order, PIN_TIMEOUT_MS, Point, World};
+use super::worker::{Me, Order, Point};
+use super::world::{ACK_WAIT_MS, Inside, PIN_TIMEOUT_MS, World};
 use crate::harness::world::{MINUTE, T0};
 
 /// Longest that a worker takes to end once it is told to, in milliseconds.
@@ -38,7 +39,6 @@ pub struct Report {
     /// Equal for equal runs.
     pub fingerprint: u64,
     pub trace: Vec<String>,
-    pub points_passed: BTreeSet<Point>,
     pub crashed_at: BTreeSet<Point>,
     pub outcomes: Vec<String>,
 }
@@ -71,11 +71,11 @@ impl Driver {
             (inside.plan.workers, inside.plan.faults_until_ms + SETTLED_WITHIN_MS)
         });
         self.workers.resize_with(plan_workers, JoinSet::new);
-        let settled = self.go_on_until(until, super::world::Inside::has_come_to_rest).await;
+        let settled = self.go_on_until(until, Inside::has_come_to_rest).await;
         if settled {
-            self.world.with(super::world::Inside::calm_down);
+            self.world.with(Inside::calm_down);
             self.end().await;
-            self.world.with(super::world::Inside::conclude);
+            self.world.with(Inside::conclude);
         } else {
             self.world.with(|inside| {
                 let open: Vec<usize> = (0..inside.plan.events.len())
@@ -92,7 +92,6 @@ impl Driver {
             breaches: std::mem::take(&mut inside.oracle.breaches),
             fingerprint: inside.fingerprint(),
             trace: inside.take_trace(),
-            points_passed: std::mem::take(&mut inside.points_passed),
             crashed_at: std::mem::take(&mut inside.crashed_at),
             outcomes: inside.outcomes(),
         })
@@ -100,11 +99,7 @@ impl Driver {
 
     /// Lets the world go on until something holds; false if it does not in time, or a promise has
     /// been broken that the rest would only repeat.
-    async fn go_on_until(
-        &mut self,
-        until: u64,
-        holds: impl Fn(&mut super::world::Inside) -> bool,
-    ) -> bool {
+    async fn go_on_until(&mut self, until: u64, holds: impl Fn(&mut Inside) -> bool) -> bool {
         loop {
             self.world.go_on().await;
             let orders = self.world.with(|inside| std::mem::take(&mut inside.orders));
@@ -112,8 +107,7 @@ impl Driver {
                 self.obey(order);
             }
             self.join();
-            let (done, late) =
-                self.world.with(|inside| (holds(inside), inside.now > until));
+            let (done, late) = self.world.with(|inside| (holds(inside), inside.now > until));
             if done || late {
                 return done;
             }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Waker;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -13,15 +12,15 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use wakegate::admission::GateName;
 use wakegate::clock::Clock;
-use wakegate::shutdown::Shutdown;
 use wakegate::store::memory::MemoryStore;
 use wakegate::wake::UtcMicros;
 
-use super::network::{Client, Link};
+use super::network::Client;
 use super::oracle::Oracle;
-use super::plan::{PointAt, Plan, Weather};
+use super::plan::{Plan, Weather};
 use super::server::{ClientId, Consumer, ConsumerOptions};
 use super::store::Attempt;
+use super::worker::{Me, Order, Point, Worker};
 use crate::harness::world::T0;
 
 /// The consumer's times (`streams/lane-consumer.json`), in milliseconds.
@@ -37,47 +36,6 @@ const TRACE_LINES_MAX: usize = 3_000;
 
 /// Something that happens at its time.
 pub type Deed = Box<dyn FnOnce(&mut Inside) + Send>;
-
-/// One lane of one life of one worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Me {
-    pub worker: usize,
-    pub life: u64,
-    pub lane: u32,
-}
-
-/// An await point: a call on one of the servers, before it has its effect or after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Point {
-    Before(&'static str),
-    After(&'static str),
-}
-
-/// What whoever drives the workers has to do.
-#[derive(Debug)]
-pub enum Order {
-    Start(usize),
-    Kill(usize),
-}
-
-/// A worker as the world sees it.
-#[derive(Debug, Default)]
-pub struct Worker {
-    pub life: u64,
-    pub alive: bool,
-    pub stalled: bool,
-    pub stall_wakers: Vec<Waker>,
-    /// Stalls, from and until.
-    pub stalls: Vec<(u64, u64)>,
-    /// Await points passed in this life.
-    pub points: u64,
-    pub crash_at: Option<PointAt>,
-    pub stall_at: Option<PointAt>,
-    /// How often each await point was passed in this life.
-    passed: BTreeMap<Point, u64>,
-    pub shutdown: Option<Shutdown>,
-    pub link: Link,
-}
 
 /// A handle on the world; clones share it.
 #[derive(Debug, Clone)]
@@ -111,7 +69,6 @@ pub struct Inside {
     pub oracle: Oracle,
     pub memory: MemoryStore,
     pub clock: Clock,
-    pub points_passed: BTreeSet<Point>,
     pub crashed_at: BTreeSet<Point>,
     /// How often settling a wake ended the process.
     pub deaths: BTreeMap<usize, u32>,
@@ -130,11 +87,8 @@ impl std::fmt::Debug for Inside {
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(seed: u64, plan: Arc<Plan>, traced: bool, max_ack_pending: usize) -> Self {
-        let options = ConsumerOptions {
-            ack_wait: ACK_WAIT_MS,
-            pin_timeout: PIN_TIMEOUT_MS,
-            max_ack_pending,
-        };
+        let options =
+            ConsumerOptions { ack_wait: ACK_WAIT_MS, pin_timeout: PIN_TIMEOUT_MS, max_ack_pending };
         let points = plan.crash_points.iter().zip(&plan.stall_points);
         let workers = points.map(|(crash_at, stall_at)| Worker {
             crash_at: *crash_at,
@@ -158,7 +112,6 @@ impl World {
             oracle: Oracle::new(&plan),
             memory: MemoryStore::new(),
             clock: Clock::manual(UtcMicros::from_micros(T0)),
-            points_passed: BTreeSet::new(),
             crashed_at: BTreeSet::new(),
             deaths: BTreeMap::new(),
             agenda: BTreeMap::new(),
@@ -177,8 +130,7 @@ impl World {
         let mut inside = self.lock();
         let head = inside.agenda.first_key_value().map(|(key, _)| *key);
         let result = act(&mut inside);
-        if inside.agenda.first_key_value().map(|(key, _)| *key) != head
-            || !inside.orders.is_empty()
+        if inside.agenda.first_key_value().map(|(key, _)| *key) != head || !inside.orders.is_empty()
         {
             self.0.sooner.notify_one();
         }
@@ -219,9 +171,8 @@ impl World {
 
     /// An await point. It is never passed by a worker that is dead, or that is to die here.
     pub async fn pass(&self, me: Me, point: Point) {
-        let (passes, frozen) = self.with(|inside| {
-            (inside.passes(me, point), inside.workers[me.worker].stalled)
-        });
+        let (passes, frozen) =
+            self.with(|inside| (inside.passes(me, point), inside.workers[me.worker].stalled));
         if !passes {
             std::future::pending::<()>().await;
         }
@@ -268,9 +219,11 @@ impl Inside {
             return true;
         }
         !self.calm
-            && self.plan.spells.iter().any(|spell| {
-                spell.of == of && (spell.from_ms..spell.until_ms).contains(&self.now)
-            })
+            && self
+                .plan
+                .spells
+                .iter()
+                .any(|spell| spell.of == of && (spell.from_ms..spell.until_ms).contains(&self.now))
     }
 
     pub fn read_fails(&self, gate: GateName) -> bool {
@@ -280,90 +233,6 @@ impl Inside {
     pub fn noise(&mut self) -> bool {
         let permille = self.plan.noise_permille;
         !self.calm && self.chance(permille)
-    }
-
-    pub fn is_alive(&self, me: Me) -> bool {
-        let worker = &self.workers[me.worker];
-        worker.alive && worker.life == me.life
-    }
-
-    fn passes(&mut self, me: Me, point: Point) -> bool {
-        if !self.is_alive(me) {
-            return false;
-        }
-        self.points_passed.insert(point);
-        let (Point::Before(name) | Point::After(name)) = point;
-        self.mark(&[me.worker as u64, u64::from(me.lane), name.len() as u64]);
-        self.note(|| format!("{me} {point:?}"));
-        let worker = &mut self.workers[me.worker];
-        worker.points += 1;
-        let passed = worker.passed.entry(point).or_insert(0);
-        *passed += 1;
-        let (points, passed) = (worker.points, *passed);
-        let is_here = |at: Option<PointAt>| match at {
-            Some(PointAt::Nth(nth)) => points == nth,
-            Some(PointAt::Point(at, nth)) => at == point && passed == nth,
-            None => false,
-        };
-        if is_here(worker.stall_at.take_if(|at| is_here(Some(*at)))) {
-            let for_ms = self.rng.random_range(1_000..25_000);
-            self.stall(me.worker, for_ms);
-        }
-        if is_here(self.workers[me.worker].crash_at) {
-            self.crashed_at.insert(point);
-            self.crash(me.worker);
-            return false;
-        }
-        true
-    }
-
-    /// The process ends here and now, and is started again in a while.
-    pub fn crash(&mut self, worker: usize) {
-        if !self.workers[worker].alive {
-            return;
-        }
-        self.note(|| format!("w{worker} CRASHES"));
-        self.workers[worker].alive = false;
-        self.oracle.crashed(worker);
-        // What was sent may be lost with the process, or be on its way.
-        if self.rng.random_bool(0.5) {
-            self.workers[worker].link.cut();
-        }
-        self.hang_up(worker);
-        self.orders.push(Order::Kill(worker));
-        let back = self.rng.random_range(50..8_000);
-        self.after(back, move |inside| inside.orders.push(Order::Start(worker)));
-    }
-
-    /// Freezes a worker, as a virtual machine that is moved, or a process that is stopped, is.
-    pub fn stall(&mut self, worker: usize, for_ms: u64) {
-        let until = self.now + for_ms;
-        let life = self.workers[worker].life;
-        if !self.workers[worker].alive || self.workers[worker].stalled {
-            return;
-        }
-        self.note(|| format!("w{worker} stalls for {for_ms} ms"));
-        self.workers[worker].stalled = true;
-        self.workers[worker].stalls.push((self.now, until));
-        self.at(until, move |inside| {
-            if inside.workers[worker].life == life {
-                inside.unstall(worker);
-            }
-        });
-    }
-
-    pub fn unstall(&mut self, worker: usize) {
-        self.workers[worker].stalled = false;
-        for waker in self.workers[worker].stall_wakers.drain(..) {
-            waker.wake();
-        }
-        self.pull_all(worker);
-    }
-
-    /// How long a worker was frozen since an instant.
-    pub fn stalled_since(&self, worker: usize, since: u64) -> u64 {
-        let stalls = self.workers[worker].stalls.iter();
-        stalls.map(|(from, until)| until.min(&self.now).saturating_sub(*from.max(&since))).sum()
     }
 
     /// Adds to what tells one run from another.
@@ -394,42 +263,6 @@ impl Inside {
         self.trace.take().unwrap_or_default().into()
     }
 
-    /// A worker begins a life. Returns which, and how many lanes it works.
-    pub fn begin(&mut self, worker: usize, shutdown: &Shutdown) -> Option<(u64, u32)> {
-        if self.workers[worker].alive || self.ending {
-            return None;
-        }
-        self.clients.retain(|_, client| client.me.worker != worker);
-        let again = self.plan.crash_again_permille;
-        let armed = self.workers[worker].life > 0 && !self.calm && self.chance(again);
-        let crash_at = armed.then(|| PointAt::any(&mut self.rng));
-        let state = &mut self.workers[worker];
-        state.life += 1;
-        state.alive = true;
-        state.stalled = false;
-        state.points = 0;
-        state.passed.clear();
-        if state.life > 1 {
-            state.crash_at = crash_at;
-        }
-        state.shutdown = Some(shutdown.clone());
-        let life = state.life;
-        self.note(|| format!("w{worker} begins life {life}"));
-        Some((life, self.plan.lanes))
-    }
-
-    /// A worker has ended as it was told to. It is started again in a while.
-    pub fn ended(&mut self, worker: usize) {
-        if !self.workers[worker].alive {
-            return;
-        }
-        self.note(|| format!("w{worker} has ended"));
-        self.workers[worker].alive = false;
-        self.hang_up(worker);
-        let back = self.rng.random_range(50..8_000);
-        self.after(back, move |inside| inside.orders.push(Order::Start(worker)));
-    }
-
     /// What became of each event.
     pub fn outcomes(&self) -> Vec<String> {
         let outcome = |decided: &super::oracle::Decided| match &decided.answer {
@@ -451,11 +284,5 @@ impl Inside {
         let since = if settled { self.settled_since.unwrap_or(self.now) } else { self.now };
         self.settled_since = settled.then_some(since);
         settled && (self.calm || self.now >= since + REST_MS)
-    }
-}
-
-impl std::fmt::Display for Me {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "w{}.{} lane {}", self.worker, self.life, self.lane)
     }
 }

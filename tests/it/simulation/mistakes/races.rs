@@ -23,11 +23,9 @@ pub fn keep_winners(memory: &MemoryStore, first: &BatchRecord, now: &mut BatchRe
     now.refusals.extend(first.refusals.iter().filter(|of| !lost(of.wake.id)).cloned());
     let inserted: HashSet<WakeId> = now.runs.iter().map(|run| run.wake.id).collect();
     let merged: HashSet<WakeId> = now.merged_wakes.iter().map(|merged| merged.run_id).collect();
-    let mut merges = std::mem::take(&mut now.merges);
-    merges.extend(first.merges.iter().cloned());
-    merges.retain(|merge| merged.contains(&merge.run_id) && !inserted.contains(&merge.run_id));
-    merges.dedup_by_key(|merge| merge.run_id);
-    now.merges = merges;
+    now.merges.extend(first.merges.iter().cloned());
+    now.merges.retain(|run| merged.contains(&run.run_id) && !inserted.contains(&run.run_id));
+    now.merges.dedup_by_key(|run| run.run_id);
     let taken = memory.keys();
     let mut seen = HashSet::new();
     now.keys.extend(first.keys.iter().cloned());
@@ -44,8 +42,7 @@ fn losers(memory: &MemoryStore, first: &BatchRecord) -> HashSet<WakeId> {
         key.is_some_and(|key| taken.contains_key(&key))
     };
     let runs = memory.runs();
-    let run_taken =
-        |run| runs.iter().any(|of| of.id == run && of.status != RunStatus::Queued);
+    let run_taken = |run| runs.iter().any(|of| of.id == run && of.status != RunStatus::Queued);
     let runs = first.runs.iter().filter(|run| key_taken(&run.wake)).map(|run| run.wake.id);
     let merged = first.merged_wakes.iter();
     let merged = merged.filter(|of| key_taken(&of.wake) || run_taken(of.run_id));

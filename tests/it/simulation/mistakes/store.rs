@@ -14,7 +14,8 @@ use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, UtcMicros, Wake, W
 
 use super::{Mistake, races};
 use crate::simulation::acts::at_once;
-use crate::simulation::store::{SimStore, away, proof};
+use crate::simulation::database::away;
+use crate::simulation::store::{SimStore, proof};
 
 #[derive(Debug, Clone)]
 pub struct MistakenStore {
@@ -169,9 +170,8 @@ impl Store for MistakenStore {
         let read = self.inner.read_keys(&everybodys).await?;
         let by_key: BTreeMap<_, _> =
             read.into_iter().map(|((_, key), seen)| (key.to_string(), seen)).collect();
-        let seen = |key: &Scoped<IdempotencyKey>| {
-            Some((key.clone(), by_key.get(key.1.as_str())?.clone()))
-        };
+        let seen =
+            |key: &Scoped<IdempotencyKey>| Some((key.clone(), by_key.get(key.1.as_str())?.clone()));
         Ok(keys.iter().filter_map(seen).collect())
     }
 
