@@ -37,6 +37,12 @@ pub enum EventFault {
     DeadlyToSettle,
 }
 
+impl EventFault {
+    pub fn is_deadly(self) -> bool {
+        matches!(self, Self::Deadly | Self::DeadlyToSettle)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     /// Agents assign one task over and over: the allowance is met.

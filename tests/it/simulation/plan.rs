@@ -5,14 +5,15 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use wakegate::admission::GateName;
 
-use super::events::{SimEvent, events};
+use super::events::{EventFault, SimEvent, events};
 use super::worker::Point;
 
 /// Longest that faults go on, in milliseconds of simulated time.
 pub const FAULTS_MS_MAX: u64 = 90_000;
-/// Longest that everything may take to be settled once nothing fails any more. A wake that ends the
-/// process takes most of it: six deliveries, each after a restart and an `ack_wait`.
-pub const SETTLED_WITHIN_MS: u64 = 400_000;
+/// Longest that everything may take to be settled once nothing fails any more.
+const SETTLED_WITHIN_MS: u64 = 150_000;
+/// And for each wake that ends the process: six deliveries, each after a restart and an `ack_wait`.
+const SETTLED_WITHIN_MS_OF_DEADLY: u64 = 150_000;
 
 /// One run, spelt out.
 #[derive(Debug)]
@@ -150,6 +151,13 @@ const READS: [GateName; 6] = [
 ];
 
 impl Plan {
+    /// When everything must be settled.
+    pub fn settled_by_ms(&self) -> u64 {
+        let is_deadly = |event: &&SimEvent| event.fault.is_some_and(EventFault::is_deadly);
+        let deadly = self.events.iter().filter(is_deadly).count() as u64;
+        self.faults_until_ms + SETTLED_WITHIN_MS + deadly * SETTLED_WITHIN_MS_OF_DEADLY
+    }
+
     /// One worker, and nothing happens.
     pub fn nothing() -> Self {
         Self {
@@ -175,27 +183,32 @@ impl Plan {
         let lanes = if rng.random_ratio(1, 3) { 2 } else { 1 };
         let workers = rng.random_range(1..=3);
         let faults_until_ms = rng.random_range(5_000..=FAULTS_MS_MAX);
-        let spells = spells(rng, faults_until_ms);
+        let mut spells = spells(rng, faults_until_ms);
         let crashing = rng.random_ratio(1, 2);
         let crash_points = points(rng, if crashing { workers } else { 0 }, workers);
         let stalling = rng.random_ratio(1, 5);
         let stall_points = points(rng, if stalling { workers } else { 0 }, workers);
         let mut acts = acts(rng, workers, faults_until_ms);
         pauses_in_holds(rng, &spells, faults_until_ms, &mut acts);
-        let mut deadly = false;
-        for (worker, crash) in crash_points.iter().enumerate() {
-            let name = crash.and_then(PointAt::name).unwrap_or_default();
-            deadly |= name.ends_with("isolated");
-            if ["give_back", "flush", "unpin"].contains(&name) {
-                // These are called only by a worker that ends, the first where one waits then.
-                let hold = spells.iter().find(|spell| spell.of.holds());
-                let at = hold.map_or(faults_until_ms, |spell| spell.until_ms);
-                acts.push((rng.random_range(0..at), Act::Stop { worker }));
+        let names = crash_points.iter().map(|crash| crash.and_then(PointAt::name));
+        let names: Vec<&str> = names.map(Option::unwrap_or_default).collect();
+        let deadly = names.iter().any(|name| name.ends_with("isolated"));
+        let gives_back = names.contains(&"give_back");
+        if gives_back {
+            let of = Weather::StoreAway;
+            spells.push(Spell { from_ms: 200, until_ms: faults_until_ms.min(9_000), of });
+        }
+        for (worker, name) in names.iter().enumerate() {
+            // These are called only by a worker that ends, the first only while it waits.
+            if ["give_back", "flush", "unpin"].contains(name) {
+                let within = if gives_back { 1_500..5_000 } else { 0..faults_until_ms };
+                acts.push((rng.random_range(within), Act::Stop { worker }));
             }
         }
         let count = rng.random_range(3..=40);
         let events = events(rng, lanes, count, deadly);
-        let over_ms = [1, 3_000, faults_until_ms][rng.random_range(0..3)];
+        let over_ms = if gives_back { 1 } else { rng.random_range(0..3) };
+        let over_ms = [1, 3_000, faults_until_ms][over_ms];
         let mut published_ms: Vec<u64> =
             (0..events.len()).map(|_| rng.random_range(0..=over_ms)).collect();
         published_ms.sort_unstable();

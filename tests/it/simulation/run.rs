@@ -21,7 +21,7 @@ use super::audit::SimAudit;
 use super::consumer::SimConsumer;
 use super::mistakes::{Mistake, MistakenAudit, MistakenConsumer, MistakenStore};
 use super::oracle::{Breach, Invariant, STREAM};
-use super::plan::{Plan, SETTLED_WITHIN_MS};
+use super::plan::Plan;
 use super::store::SimStore;
 use super::worker::{Me, Order, Point};
 use super::world::{ACK_WAIT_MS, Inside, PIN_TIMEOUT_MS, World};
@@ -68,7 +68,7 @@ impl Driver {
     async fn run(mut self) -> Report {
         let (plan_workers, until) = self.world.with(|inside| {
             inside.arrange();
-            (inside.plan.workers, inside.plan.faults_until_ms + SETTLED_WITHIN_MS)
+            (inside.plan.workers, inside.plan.settled_by_ms())
         });
         self.workers.resize_with(plan_workers, JoinSet::new);
         let settled = self.go_on_until(until, Inside::has_come_to_rest).await;
