@@ -44,6 +44,9 @@ pub struct LaneInfo {
     pub unacknowledged: u64,
     /// Everything of the lane up to this stream sequence is acknowledged.
     pub ack_floor: u64,
+    /// Nothing of the lane beyond this stream sequence has been delivered, as far as the server
+    /// knows: in a crash it may forget what it did last.
+    pub delivered: u64,
     /// Who holds the pin, if anybody.
     pub pin_id: Option<Arc<str>>,
 }

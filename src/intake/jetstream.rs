@@ -128,6 +128,7 @@ impl LaneConsumer for JetStreamLane {
             pending: info.num_pending,
             unacknowledged: info.num_ack_pending as u64,
             ack_floor: info.ack_floor.stream_sequence,
+            delivered: info.delivered.stream_sequence,
             pin_id: info
                 .priority_groups
                 .into_iter()

@@ -89,13 +89,14 @@ impl Barrier {
     }
 
     /// Lowers the barrier if what is unacknowledged is exactly what is held: as many, none of them
-    /// at or below the server's floor, and under our pin. An answer to what was asked before the
+    /// at or below the server's floor or beyond what it knows to have delivered, and under our pin.
+    /// A server that crashed may have forgotten what is held, and count what is missing. An answer to what was asked before the
     /// barrier went up, or before the last arrival, says nothing: its number may be that of what
     /// was lost and is missing here, made up by what arrived since.
     pub fn try_lower(&mut self, info: &LaneInfo, asked: Asked, held: &[u64]) -> bool {
         let all_here = asked == self.asked()
             && info.unacknowledged == held.len() as u64
-            && held.iter().all(|sequence| *sequence > info.ack_floor)
+            && held.iter().all(|sequence| (info.ack_floor + 1..=info.delivered).contains(sequence))
             && !self.is_pinned_elsewhere(info);
         if all_here {
             self.raised = false;
@@ -131,7 +132,8 @@ mod tests {
     }
 
     fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {
-        LaneInfo { pending: 0, unacknowledged, ack_floor, pin_id: pin.map(Arc::from) }
+        let pin_id = pin.map(Arc::from);
+        LaneInfo { pending: 0, unacknowledged, ack_floor, delivered: 100, pin_id }
     }
 
     #[test]
@@ -167,6 +169,16 @@ mod tests {
             assert_eq!(barrier.try_lower(&asked, now, &held), lowered, "{what}");
             assert_eq!(barrier.is_raised(), !lowered, "{what}");
         }
+    }
+
+    #[test]
+    fn what_the_server_forgot_in_a_crash_does_not_make_up_for_what_is_missing() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(2, "a"));
+        // 2 is the last owner's; 3 was delivered here, and the server does not know it any more.
+        let forgetful = |delivered| LaneInfo { delivered, ..info(1, 0, None) };
+        assert!(!barrier.try_lower(&forgetful(2), barrier.asked(), &[3]));
+        assert!(barrier.try_lower(&forgetful(3), barrier.asked(), &[3]));
     }
 
     #[test]

@@ -112,6 +112,7 @@ impl LaneConsumer for SimConsumer {
             pending: info.pending,
             unacknowledged: info.unacknowledged,
             ack_floor: info.ack_floor,
+            delivered: info.delivered,
             pin_id: info.pin,
         })
     }

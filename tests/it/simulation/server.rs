@@ -74,6 +74,7 @@ pub struct Info {
     pub pending: u64,
     pub unacknowledged: u64,
     pub ack_floor: u64,
+    pub delivered: u64,
     pub pin: Option<Arc<str>>,
 }
 
@@ -237,9 +238,9 @@ impl Consumer {
     pub fn acknowledge(&mut self, sequence: u64) -> bool {
         let Some(pending) = self.state.pending.remove(&sequence) else { return false };
         self.state.deliveries.remove(&sequence);
+        let last = self.last_delivered();
         let floor = &mut self.state.floor;
         if self.state.pending.is_empty() {
-            let last = self.state.next.checked_sub(1).map_or(0, |last| self.messages[last]);
             *floor = Floor { consumer_sequence: self.state.consumer_sequence, sequence: last };
         } else if pending.consumer_sequence == floor.consumer_sequence + 1 {
             *floor = Floor { consumer_sequence: pending.consumer_sequence, sequence };
@@ -249,6 +250,10 @@ impl Consumer {
             }
         }
         true
+    }
+
+    fn last_delivered(&self) -> u64 {
+        self.state.next.checked_sub(1).map_or(0, |last| self.messages[last])
     }
 
     /// Everything up to here and pending: for the mistake that acknowledges more than it has done.
@@ -280,6 +285,7 @@ impl Consumer {
             pending: (self.messages.len() - self.state.next) as u64,
             unacknowledged: self.state.pending.len() as u64,
             ack_floor: self.state.floor.sequence,
+            delivered: self.last_delivered(),
             pin: self.pin.as_ref().map(|pin| Arc::clone(&pin.id)),
         }
     }

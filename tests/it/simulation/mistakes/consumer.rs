@@ -44,7 +44,7 @@ impl LaneConsumer for MistakenConsumer {
         }
         // As if all that is unacknowledged were here.
         let unacknowledged = self.inner.kept() as u64;
-        Ok(LaneInfo { unacknowledged, ack_floor: 0, ..info })
+        Ok(LaneInfo { unacknowledged, ack_floor: 0, delivered: u64::MAX, ..info })
     }
 
     async fn progress(&self, delivery: &Delivery) -> Result<(), BrokerError> {
