@@ -69,6 +69,13 @@ impl Barrier {
         asked == self.asked() && info.unacknowledged < held as u64
     }
 
+    /// Whether nobody is pinned, so that nothing more comes of what is missing: another worker that
+    /// was pinned once may keep it, as this one keeps what is held, and each would wait for ever.
+    #[must_use]
+    pub fn is_nobodys(&self, info: &LaneInfo, asked: Asked) -> bool {
+        asked == self.asked() && info.pin_id.is_none()
+    }
+
     /// Whether nothing may be decided.
     #[must_use]
     pub fn is_raised(&self) -> bool {
@@ -169,6 +176,17 @@ mod tests {
             assert_eq!(barrier.try_lower(&asked, now, &held), lowered, "{what}");
             assert_eq!(barrier.is_raised(), !lowered, "{what}");
         }
+    }
+
+    #[test]
+    fn what_is_missing_does_not_come_while_nobody_is_pinned() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        let asked = barrier.asked();
+        assert!(barrier.is_nobodys(&info(2, 0, None), asked));
+        assert!(!barrier.is_nobodys(&info(2, 0, Some("a")), asked));
+        barrier.observe(&delivery(2, "a"));
+        assert!(!barrier.is_nobodys(&info(2, 0, None), asked), "somebody was, a moment ago");
     }
 
     #[test]

@@ -326,8 +326,11 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 return Some(Look::AllHere);
             }
             // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
-            // cannot be asked, so all are let go, and those still open come again.
-            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len()) {
+            // cannot be asked, so all are let go, and those still open come again. So do they where
+            // nobody is pinned: to one worker then, once all have let go of their part.
+            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len())
+                || self.barrier.is_nobodys(info, self.asked)
+            {
                 self.held.clear();
             }
         }
