@@ -113,7 +113,8 @@ impl Inside {
         let uncounted = degraded
             .and_then(|run| run.degraded)
             .is_some_and(|reason| reason.as_str() == "count_read_failed");
-        if uncounted && attempt.counts_failed < 2 {
+        let countable = attempt.counts_failed < 2;
+        if uncounted && countable {
             self.breach(Invariant::Serial, || {
                 format!("event {index} is admitted uncounted, and the count could be read")
             });
@@ -122,10 +123,10 @@ impl Inside {
         let aside = place == Place::Nowhere && self.may_be_rejected(index);
         let model = &mut self.oracle.model;
         if !malformed && !aside {
-            return Some(model.next(me.lane, index, &event.event, !uncounted));
+            return Some(model.next(me.lane, index, &event.event, countable));
         }
         let mut trial = model.clone();
-        let answer = trial.next(me.lane, index, &event.event, true);
+        let answer = trial.next(me.lane, index, &event.event, countable);
         if !malformed && ["deduplicated", "no_wake"].contains(&answer.outcome.as_str()) {
             *model = trial;
             return Some(answer);
