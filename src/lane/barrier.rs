@@ -55,6 +55,13 @@ impl Barrier {
         raised
     }
 
+    /// Raises the barrier again: what is held may not be all of what is unacknowledged, for some of
+    /// it may be acknowledged already.
+    pub fn doubt(&mut self) {
+        self.raised = true;
+        self.times_raised += 1;
+    }
+
     /// To be taken when the server is asked, and given back with its answer.
     #[must_use]
     pub fn asked(&self) -> Asked {
@@ -176,6 +183,18 @@ mod tests {
             assert_eq!(barrier.try_lower(&asked, now, &held), lowered, "{what}");
             assert_eq!(barrier.is_raised(), !lowered, "{what}");
         }
+    }
+
+    #[test]
+    fn a_doubt_is_not_lifted_by_an_answer_from_before_it() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        let asked = barrier.asked();
+        assert!(barrier.try_lower(&info(1, 0, Some("a")), asked, &[1]));
+        barrier.doubt();
+        assert!(!barrier.try_lower(&info(1, 0, Some("a")), asked, &[1]));
+        assert!(barrier.is_raised());
+        assert!(barrier.try_lower(&info(1, 0, Some("a")), barrier.asked(), &[1]));
     }
 
     #[test]

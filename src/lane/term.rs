@@ -124,8 +124,11 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         self.report(None);
         loop {
             if working.is_none() {
-                if let (Some(cursor), false) = (self.cursor, self.barrier.is_raised()) {
-                    let batch = self.take_batch();
+                if let Some(cursor) = self.cursor {
+                    // While the barrier is up only what the cursor is past is worked: it is decided,
+                    // and repeats in any order.
+                    let up = self.barrier.is_raised();
+                    let batch = self.take_batch(up.then_some(cursor.decided_sequence));
                     if !batch.is_empty() {
                         self.in_work.clone_from(&batch);
                         working = Some(Box::pin(bench.work(cursor, batch)));
@@ -229,6 +232,11 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     /// The lane's cursor was read; meanwhile the lane may have changed hands.
     fn taken_up(&mut self, cursor: LaneCursor) {
         if !self.barrier.is_raised() && self.owned {
+            // What is decided may be acknowledged by whoever decided it, and so make up for what is
+            // missing. It is settled first; of what is left, nothing can be.
+            if self.held.keys().next().is_some_and(|first| *first <= cursor.decided_sequence) {
+                self.barrier.doubt();
+            }
             self.cursor = Some(cursor);
             self.report(None);
         }
@@ -268,12 +276,16 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         }
     }
 
-    /// The next wakes in stream order, up to the limits; what was delivered too often by itself.
-    fn take_batch(&mut self) -> Vec<Delivery> {
+    /// The next wakes in stream order, up to the limits and to a sequence; what was delivered too
+    /// often by itself.
+    fn take_batch(&mut self, sequence_max: Option<u64>) -> Vec<Delivery> {
         let options = &self.bench.options;
         let mut batch: Vec<Delivery> = Vec::new();
         let mut bytes = 0;
         while let Some(entry) = self.held.first_entry() {
+            if sequence_max.is_some_and(|max| *entry.key() > max) {
+                break;
+            }
             let delivery = entry.get();
             let alone = delivery.deliveries >= ISOLATED_DELIVERIES_MIN;
             bytes += delivery.message.body.len();
