@@ -207,7 +207,10 @@ impl Oracle {
     /// Where the store left a note, or its end, without an answer, the attempt may count as well.
     pub fn may_be_poison(&self, index: usize) -> bool {
         let count = |of: &BTreeMap<usize, u32>| of.get(&index).copied().unwrap_or(0);
-        count(&self.burned) + count(&self.doubted) >= 3
+        // A worker that is frozen cannot be told from one that ended. One note is the asker's own.
+        let open = self.isolated.iter().filter(|(_, wake)| *wake == index).count();
+        let frozen = u32::try_from(open.saturating_sub(1)).unwrap();
+        count(&self.burned) + count(&self.doubted) + frozen >= 3
     }
 }
 
