@@ -95,7 +95,10 @@ impl Inside {
             let answer = answer.as_ref().map_or("rejected", |answer| answer.outcome.as_str());
             format!("event {index} is {answer}: {}", plan.events[index].event)
         });
-        self.oracle.decided.insert(index, Decided { place, answer });
+        let commit = self.oracle.moment().commits;
+        let or_rejected =
+            answer.is_some() && place == Place::Nowhere && self.may_be_rejected(index);
+        self.oracle.decided.insert(index, Decided { place, answer, or_rejected, commit });
     }
 
     /// The model's answer; none where the event is set aside, as it may be.
@@ -121,6 +124,9 @@ impl Inside {
         }
         let malformed = event.fault == Some(EventFault::Malformed);
         let aside = place == Place::Nowhere && self.may_be_rejected(index);
+        if let Some(answer) = self.overtaken(me, index, place, batch, attempt) {
+            return Some(answer);
+        }
         let model = &mut self.oracle.model;
         if !malformed && !aside {
             return Some(model.next(me.lane, index, &event.event, countable));
@@ -133,6 +139,34 @@ impl Inside {
         }
         model.pass(me.lane, event.event.stored_at);
         None
+    }
+
+    /// A refusal takes no key, so it loses no race for one: what another lane put on record after the
+    /// keys were read comes after it, although it was committed before.
+    fn overtaken(
+        &mut self,
+        me: Me,
+        index: usize,
+        place: Place,
+        batch: &BatchRecord,
+        attempt: &Attempt,
+    ) -> Option<Answer> {
+        if place != Place::Refused || self.plan.lanes == 1 {
+            return None;
+        }
+        let plan = std::sync::Arc::clone(&self.plan);
+        let event = &plan.events[index].event;
+        let countable = attempt.counts_failed < 2;
+        let answer = self.oracle.model.clone().next(me.lane, index, event, countable);
+        let met = answer.run.filter(|_| answer.outcome == "deduplicated")?;
+        let later = self.oracle.decided.get(&met)?.commit > attempt.keys_at?.commits;
+        if !later || plan.events[met].lane == me.lane {
+            return None;
+        }
+        self.oracle.model.pass(me.lane, event.stored_at);
+        let id = self.oracle.id_of(index);
+        let refused = batch.refusals.iter().find(|refused| refused.wake.id == id)?;
+        Some(answer_of(self, &serde_json::from_str(&refused.record).unwrap()))
     }
 
     /// Never more than N in a window, and never a refusal before them.
@@ -306,6 +340,9 @@ impl Inside {
             let what = || Err(format!("it was rejected, and is told {record}"));
             return if rejected && same { Ok(()) } else { what() };
         };
+        if decided.or_rejected && record["outcome"] == "rejected" {
+            return Ok(());
+        }
         // Of a duplicate no row says of which kind it was, nor whom it met first.
         let bare = |answer: Answer| {
             let again = answer.again();

@@ -76,6 +76,19 @@ pub struct Decided {
     pub place: Place,
     /// What the serial model says; none where the event is rejected.
     pub answer: Option<Answer>,
+    /// It leaves no row either way, and may have been set aside instead.
+    pub or_rejected: bool,
+    /// By which batch, counted over all lanes.
+    pub commit: usize,
+}
+
+/// How much had happened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moment {
+    /// Changes of runs from outside.
+    pub changes: usize,
+    /// Batches committed.
+    pub commits: usize,
 }
 
 /// One lane as the oracle follows it.
@@ -103,6 +116,7 @@ pub struct Oracle {
     ids: Vec<WakeId>,
     by_id: HashMap<WakeId, usize>,
     changes: usize,
+    commits: usize,
     /// Audit events stored, by message id.
     audited: BTreeMap<String, AuditEvent>,
     told: BTreeMap<usize, serde_json::Value>,
@@ -133,6 +147,7 @@ impl Oracle {
             by_id: ids.iter().enumerate().map(|(index, id)| (*id, index)).collect(),
             ids,
             changes: 0,
+            commits: 0,
             audited: BTreeMap::new(),
             told: BTreeMap::new(),
             isolated: BTreeSet::new(),
@@ -153,9 +168,8 @@ impl Oracle {
         self.ids[index]
     }
 
-    /// How many times somebody from outside has changed a run.
-    pub fn changes(&self) -> usize {
-        self.changes
+    pub fn moment(&self) -> Moment {
+        Moment { changes: self.changes, commits: self.commits }
     }
 
     /// Somebody from outside changed a run.
@@ -244,7 +258,8 @@ impl Inside {
             self.breach(Invariant::Fence, || format!("lane {lane} went back from {from} to {to}"));
         }
         self.oracle.lanes[lane].cursor = to;
-        let seen = attempt.queued_at.unwrap_or(self.oracle.changes);
+        self.oracle.commits += 1;
+        let seen = attempt.queued_at.map_or(self.oracle.changes, |moment| moment.changes);
         self.oracle.catch_up(lane, seen);
         self.tell_operators(attempt);
         let mut places = self.places(batch);
@@ -306,6 +321,9 @@ impl Inside {
             }
             return Ok(());
         };
+        if decided.or_rejected && oracle.is_rejection_audited(index) {
+            return Ok(());
+        }
         if verdict == Some(Verdict::Terminate) {
             return Err(format!("it was {}, and is terminated", answer.outcome));
         }

@@ -16,6 +16,7 @@ use wakegate::store::{
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
 use super::database::{Outcome, READ_MS_MAX, away};
+use super::oracle::Moment;
 use super::worker::{Me, Point};
 use super::world::World;
 
@@ -25,8 +26,10 @@ pub struct Attempt {
     pub agents: BTreeMap<(String, String), Option<&'static str>>,
     /// The pause of each scope that was asked about; that of no organization is the platform's.
     pub pauses: BTreeMap<Option<String>, Option<String>>,
-    /// How many changes of runs from outside had happened when queued runs were read.
-    pub queued_at: Option<usize>,
+    /// When queued runs were read.
+    pub queued_at: Option<Moment>,
+    /// When keys were read.
+    pub keys_at: Option<Moment>,
     pub counts_failed: u32,
 }
 
@@ -65,12 +68,12 @@ impl SimStore {
         name: &'static str,
         gate: Option<GateName>,
         read: impl Future<Output = Result<T, StoreError>>,
-        seen: impl FnOnce(&mut Attempt, &T, usize),
+        seen: impl FnOnce(&mut Attempt, &T, Moment),
     ) -> Result<T, StoreError> {
         self.world.pass(self.me, Point::Before(name)).await;
         let fate = self.world.with(|inside| inside.fate(READ_MS_MAX, gate));
         self.world.lag(self.me, fate.before).await;
-        let changes = self.world.with(|inside| inside.oracle.changes());
+        let moment = self.world.with(|inside| inside.oracle.moment());
         let read = match fate.outcome {
             Outcome::Answered => read.await,
             _ => Err(away(name)),
@@ -80,7 +83,7 @@ impl SimStore {
         self.world.with(|inside| {
             let attempt = inside.attempts.entry((self.me.worker, self.me.lane)).or_default();
             match &read {
-                Ok(read) => seen(attempt, read, changes),
+                Ok(read) => seen(attempt, read, moment),
                 Err(_) if gate == Some(GateName::Allowance) => attempt.counts_failed += 1,
                 Err(_) => {}
             }
@@ -163,13 +166,16 @@ impl Store for SimStore {
         keys: &[Scoped<IdempotencyKey>],
     ) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
         let read = self.memory.read_keys(keys);
-        self.read("read_keys", Some(GateName::Duplicate), read, |_, _, _| ()).await
+        self.read("read_keys", Some(GateName::Duplicate), read, |attempt, _, moment| {
+            attempt.keys_at = Some(moment);
+        })
+        .await
     }
 
     async fn read_queued(&self, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
         let read = self.memory.read_queued(wakes);
-        self.read("read_queued", Some(GateName::Coalesce), read, |attempt, _, changes| {
-            attempt.queued_at = Some(changes);
+        self.read("read_queued", Some(GateName::Coalesce), read, |attempt, _, moment| {
+            attempt.queued_at = Some(moment);
         })
         .await
     }
