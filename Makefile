@@ -10,9 +10,13 @@ root := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 # The checkout's own nats-server goes first: a distribution's may be too old. Cargo's usual home
 # goes last, for shells that do not know it.
+# SECONDS is make's name for it; in bash it is a clock.
+FUZZ_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
+unexport SECONDS
+
 export PATH := $(root)/.tools:$(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench simulate tools deny clean
+.PHONY: help demo test check bench simulate tools deny fuzz clean
 
 help: ## Says what there is
 	@echo 'wakegate: turns wake events on NATS JetStream into runs, and says why when it does not.'
@@ -51,9 +55,17 @@ simulate: ## Runs lanes in a world that fails, from seeds (SEEDS=1234, SEEDS=0..
 tools: ## Fetches nats-server into .tools/ unless a new enough one is there
 	@"$(root)/scripts/nats-server"
 
-deny: ## Checks dependencies for advisories and licences (needs cargo-deny)
-	@command -v cargo-deny >/dev/null || { echo 'Install it: cargo install --locked cargo-deny' >&2; exit 1; }
-	@cd "$(root)" && cargo deny check
+# DENY='bans licenses sources' leaves out the advisories, whose database lies on GitHub.
+deny: ## Checks dependencies: advisories, bans, licences, sources (DENY=...)
+	@"$(root)/scripts/cargo-deny"
+	@cd "$(root)" && cargo deny check $(DENY)
+
+# On stable, with the inputs made at random, for so long a way; TARGET is one of payload, decode,
+# configuration and outcome. What fails prints its input: put it into the target's corpus.
+fuzz: ## Fuzzes what reads from outside (TARGET=payload SECONDS=60)
+	@cd "$(root)" && BOLERO_RANDOM_ITERATIONS=$$((1 << 62)) \
+	  BOLERO_RANDOM_TEST_TIME_MS=$$(($(FUZZ_SECONDS) * 1000)) \
+	  cargo test --test it fuzz::checks::$(TARGET)
 
 clean: ## Removes what was built and fetched
 	@cd "$(root)" && cargo clean && rm -rf .tools

@@ -19,7 +19,9 @@ use wakegate::admission::facts::{CountedRuns, Facts, Pauses, QueuedRuns};
 use wakegate::audit::AckPermit;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::clock::Clock;
-use wakegate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use wakegate::intake::{
+    BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
+};
 use wakegate::lane::LaneOptions;
 use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
@@ -99,7 +101,7 @@ fn messages() -> Vec<Message> {
     Workload::Mixed.events(BATCH, 1).into_iter().zip(1..).map(message).collect()
 }
 
-fn deliveries() -> Vec<Delivery> {
+fn deliveries() -> Vec<Arc<Delivery>> {
     let delivery = |message: Message| Delivery {
         consumer_sequence: message.sequence,
         deliveries: 1,
@@ -108,7 +110,7 @@ fn deliveries() -> Vec<Delivery> {
         reply: Arc::from("$JS.ACK.WAKES.lane-3"),
         message,
     };
-    messages().into_iter().map(delivery).collect()
+    messages().into_iter().map(delivery).map(Arc::new).collect()
 }
 
 fn wakes() -> Vec<Arc<Wake>> {
@@ -170,7 +172,7 @@ fn lane() -> LaneKey {
 fn settled(
     runtime: &Runtime,
     bench: &Bench<MemoryStore, MemoryAudit, Acknowledged>,
-    batch: Vec<Delivery>,
+    batch: Vec<Arc<Delivery>>,
 ) -> LaneCursor {
     let end = runtime.block_on(async {
         use wakegate::store::Store as _;
@@ -205,6 +207,15 @@ impl LaneConsumer for Acknowledged {
 
     async fn info(&self) -> Result<LaneInfo, BrokerError> {
         Ok(LaneInfo::default())
+    }
+
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        let created = UtcMicros::from_micros(0);
+        Ok(StreamView { created, first_sequence: 1, last_sequence: 0, removed_amid: 0 })
+    }
+
+    async fn next_after(&self, _: u64) -> Result<Option<u64>, BrokerError> {
+        Ok(None)
     }
 
     async fn progress(&self, _: &Delivery) -> Result<(), BrokerError> {

@@ -25,6 +25,8 @@ pub enum AuditClass {
     Degraded,
     /// An event that is no wake.
     Rejected,
+    /// Wakes that the stream no longer had when they were to be decided.
+    Lost,
 }
 
 impl AuditClass {
@@ -35,6 +37,7 @@ impl AuditClass {
             Self::Refused => "refused",
             Self::Degraded => "degraded",
             Self::Rejected => "rejected",
+            Self::Lost => "lost",
         }
     }
 }
@@ -42,7 +45,7 @@ impl AuditClass {
 /// One event of the audit stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// The wake; with class and reason it makes the `Nats-Msg-Id`.
+    /// The wake, or what stands for it; with class and reason it makes the `Nats-Msg-Id`.
     pub wake_id: WakeId,
     /// What it is about.
     pub class: AuditClass,

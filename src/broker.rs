@@ -3,6 +3,8 @@
 //! Secrets are taken out of the URL before the client sees it, so that neither its logs nor an
 //! error can hold one.
 
+mod tls;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
 use tokio::sync::watch;
+
+pub use self::tls::TlsFiles;
 
 /// Longest wait between two attempts to connect.
 const RECONNECT_DELAY_MS_MAX: u64 = 4_000;
@@ -26,6 +30,10 @@ pub struct BrokerOptions {
     pub url: String,
     /// A `.creds` file.
     pub credentials_file: Option<PathBuf>,
+    /// How the server is known and this program shows itself, where TLS is spoken.
+    pub tls: TlsFiles,
+    /// Where answers arrive.
+    pub inbox_prefix: String,
     /// How long a request, and the acknowledgement of a publish, may take.
     pub request_timeout: Duration,
     /// What the server lists the connection as.
@@ -44,6 +52,14 @@ pub enum BrokerError {
     /// Correct the path or the file.
     #[error("the credentials file {}: {fault}", .file.display())]
     Credentials {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// Correct the path or the file.
+    #[error("the TLS file {}: {fault}", .file.display())]
+    Tls {
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
@@ -142,6 +158,7 @@ async fn prepare(
     let (sender, link) = watch::channel(Link::Connecting(None));
     let mut connect = ConnectOptions::new()
         .name(&options.name)
+        .custom_inbox_prefix(&options.inbox_prefix)
         .connection_timeout(CONNECT_WITHIN)
         .request_timeout(Some(options.request_timeout))
         .reconnect_delay_callback(reconnect_delay)
@@ -154,7 +171,7 @@ async fn prepare(
             BrokerError::Credentials { file: file.clone(), fault: error.to_string() }
         })?;
     }
-    Ok((link, target.authenticate(connect)))
+    Ok((link, target.authenticate(tls::secured(connect, &options.tls)?)))
 }
 
 /// Doubles from attempt to attempt up to the longest wait. The client counts attempts from 1 and

@@ -7,6 +7,7 @@ pub mod config;
 pub mod failure;
 pub mod migrate;
 pub mod publish;
+mod rewind;
 pub mod run;
 mod servers;
 pub mod streams;
@@ -56,7 +57,7 @@ pub enum Command {
     Run(run::RunArgs),
     /// Bring the database's schema up to date
     Migrate(migrate::MigrateArgs),
-    /// Apply or check the streams on the server
+    /// Apply or check the streams on the server, or rewind their lanes
     #[command(after_help = streams::AFTER_HELP)]
     Streams {
         /// Which.

@@ -5,6 +5,7 @@
 
 pub mod document;
 mod file;
+mod forms;
 mod layers;
 pub mod secret;
 pub mod settings;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
+use crate::broker::TlsFiles;
 
 /// The file that is read where none is named, if it is there.
 pub const DEFAULT_FILE: &str = "wakegate.toml";
@@ -51,6 +53,10 @@ pub struct NatsConfig {
     pub url: NatsServers,
     /// `nats.credentials_file`
     pub credentials_file: Option<PathBuf>,
+    /// `nats.tls_…`
+    pub tls: TlsFiles,
+    /// `nats.inbox_prefix`
+    pub inbox_prefix: String,
     /// `nats.request_timeout_ms`
     pub request_timeout: Duration,
 }
@@ -225,6 +231,8 @@ impl Config {
             nats: NatsConfig {
                 url: NatsServers::default(),
                 credentials_file: None,
+                tls: TlsFiles::default(),
+                inbox_prefix: String::new(),
                 request_timeout: Duration::ZERO,
             },
             database: DatabaseConfig {

@@ -64,7 +64,7 @@ pub struct ComponentReport {
     pub state: ComponentState,
     /// Since when it has been in this state.
     pub since: UtcMicros,
-    /// Why it is not [`ComponentState::Ok`].
+    /// Why it is not [`ComponentState::Ok`], or what an operator must learn although it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -3,6 +3,8 @@
 //! It is bound before any server is looked for, so that `/readyz` says what is waited for, and ends
 //! last, so that it says that the worker is ending.
 
+mod bounded;
+
 use std::io;
 use std::net::SocketAddr;
 
@@ -14,6 +16,8 @@ use axum::{Json, Router};
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use self::bounded::Bounded;
+pub use self::bounded::HttpLimits;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::shutdown::Shutdown;
@@ -47,13 +51,27 @@ pub async fn serve(
     health: Health,
     shutdown: Shutdown,
 ) -> io::Result<()> {
+    serve_within(HttpLimits::default(), listener, metrics, health, shutdown).await
+}
+
+/// [`serve`] with limits of the caller's own.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_within(
+    limits: HttpLimits,
+    listener: TcpListener,
+    metrics: Metrics,
+    health: Health,
+    shutdown: Shutdown,
+) -> io::Result<()> {
     let routes = Router::new()
         .route("/metrics", get(scrape))
         .with_state(metrics)
         .merge(Router::new().route("/readyz", get(readyz)).with_state(health))
         .route("/livez", get(livez))
         .fallback(elsewhere);
-    axum::serve(listener, routes)
+    axum::serve(Bounded::new(listener, limits), routes)
         .with_graceful_shutdown(async move { shutdown.finished().await })
         .await
 }

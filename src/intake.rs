@@ -1,13 +1,14 @@
 //! Intake: what a lane needs of JetStream, as a trait, so that a simulated stream can stand in.
 
 pub mod jetstream;
+mod stream;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use crate::audit::AckPermit;
-use crate::wake::WakeId;
 use crate::wake::decode::Message;
+use crate::wake::{UtcMicros, WakeId};
 
 /// One delivery of one message.
 #[derive(Debug, Clone)]
@@ -44,11 +45,27 @@ pub struct LaneInfo {
     pub unacknowledged: u64,
     /// Everything of the lane up to this stream sequence is acknowledged.
     pub ack_floor: u64,
-    /// Nothing of the lane beyond this stream sequence has been delivered, as far as the server
-    /// knows: in a crash it may forget what it did last.
+    /// Everything of the lane up to this stream sequence has been delivered, or was gone by then.
     pub delivered: u64,
+    /// Position of the last delivery among the consumer's, redeliveries included.
+    pub last_delivery: u64,
+    /// Pulls that wait at the server: who works a lane, or stands by for it, always has one there.
+    pub waiting: u64,
     /// Who holds the pin, if anybody.
     pub pin_id: Option<Arc<str>>,
+}
+
+/// The server's view of the stream that the lanes share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamView {
+    /// When it was created.
+    pub created: UtcMicros,
+    /// Sequence of the first message that it keeps; one more than the last where it is empty.
+    pub first_sequence: u64,
+    /// The last sequence that it issued.
+    pub last_sequence: u64,
+    /// Messages removed between these two.
+    pub removed_amid: u64,
 }
 
 /// What an acknowledgement says.
@@ -75,6 +92,12 @@ pub enum BrokerError {
         /// Which.
         what: String,
     },
+    /// Start again: what is known of the stream is of another one.
+    #[error("stream {stream} was created anew while the worker ran; start the worker again")]
+    Recreated {
+        /// Which.
+        stream: String,
+    },
 }
 
 /// A stream of deliveries. Polling it is what keeps the lane pinned to this worker.
@@ -93,6 +116,15 @@ pub trait LaneConsumer: Clone + Send + Sync + 'static {
 
     /// Asks the server.
     fn info(&self) -> impl Future<Output = Result<LaneInfo, BrokerError>> + Send;
+
+    /// Asks about the stream.
+    fn stream(&self) -> impl Future<Output = Result<StreamView, BrokerError>> + Send;
+
+    /// The first message of this lane behind `sequence` that the stream keeps.
+    fn next_after(
+        &self,
+        sequence: u64,
+    ) -> impl Future<Output = Result<Option<u64>, BrokerError>> + Send;
 
     /// Tells the server that the delivery is still in work, so that it stays ours.
     fn progress(&self, delivery: &Delivery)
@@ -121,4 +153,30 @@ pub trait LaneConsumer: Clone + Send + Sync + 'static {
 
     /// Lets another worker have the lane at once.
     fn unpin(&self) -> impl Future<Output = Result<(), BrokerError>> + Send;
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The first delivery of a message: at `sequence` of the stream, the consumer's `nth`.
+    pub(crate) fn delivery(sequence: u64, nth: u64) -> Delivery {
+        Delivery {
+            message: Message {
+                stream: Arc::from("WAKES"),
+                sequence,
+                stored_at_nanos: 0,
+                requested_at: UtcMicros::from_micros(0),
+                subject: Arc::from("wakes.0.p.o.t"),
+                body: bytes::Bytes::new(),
+                traceparent: None,
+                outcome_to: None,
+            },
+            consumer_sequence: nth,
+            deliveries: 1,
+            pending: 0,
+            pin_id: None,
+            reply: Arc::from("reply"),
+        }
+    }
 }

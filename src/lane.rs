@@ -6,20 +6,24 @@
 
 mod awaited;
 pub mod barrier;
+mod behind;
 pub mod facts;
 pub mod hold;
 pub mod instant;
 pub mod isolated;
+pub(crate) mod lost;
 pub mod process;
 pub mod record;
 pub mod report;
 pub mod term;
+pub mod watch;
 
 use std::time::Duration;
 
 use self::hold::Delays;
 use self::process::Bench;
 use self::term::{Term, TermEnd};
+use self::watch::Watch;
 use crate::audit::AuditLog;
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::{BrokerError, LaneConsumer};
@@ -29,6 +33,10 @@ use crate::store::Store;
 
 /// What `/readyz` says of a lane that another worker owns, or nobody yet.
 pub const STANDBY: &str = "not owned by this worker";
+
+/// How often, and how many times, a consumer that is gone is looked for again.
+const MADE_ANEW_LOOK: Duration = Duration::from_millis(100);
+const MADE_ANEW_LOOKS: u32 = 10;
 
 /// Limits of a lane.
 #[derive(Debug, Clone, Copy)]
@@ -79,23 +87,36 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
     /// Works the lane until shutdown.
     ///
     /// # Errors
-    /// [`BrokerError::Gone`] when the stream or the consumer is gone: only an operator can mend it.
+    /// [`BrokerError::Gone`] when the stream or the consumer is gone, [`BrokerError::Recreated`]
+    /// when it is another one than before: only an operator can mend it.
     pub async fn run(self) -> Result<(), BrokerError> {
         let lane = self.bench.lane.lane;
         let component = Component::Lane(lane);
         let options = self.bench.options;
         let mut delays = Delays::of(&options);
+        let mut watch = Watch::new(lane);
         while !self.shutdown.is_requested() {
             self.bench.holding.send_replace(None);
             let started = tokio::time::Instant::now();
-            let end = Term::new(&self.bench, &self.health, &self.shutdown).run().await;
+            let end = match self.until_it_may_pull().await {
+                Some(end) => end,
+                None => {
+                    Term::new(&self.bench, &self.health, &self.shutdown, &mut watch).run().await
+                }
+            };
             self.bench.metrics.set_lane_owned(lane, false);
             if started.elapsed() > options.pin_timeout {
                 delays.reset();
             }
             let pause = match end {
                 TermEnd::Shutdown => break,
-                TermEnd::Broker(error @ BrokerError::Gone { .. }) => {
+                TermEnd::Broker(BrokerError::Gone { .. }) if self.is_made_anew().await => {
+                    tracing::info!(lane, "the lane's consumer was made anew");
+                    continue;
+                }
+                TermEnd::Broker(
+                    error @ (BrokerError::Gone { .. } | BrokerError::Recreated { .. }),
+                ) => {
                     self.health.set(component, ComponentState::Failed, Some(&error.to_string()));
                     return Err(error);
                 }
@@ -122,5 +143,46 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
             }
         }
         Ok(())
+    }
+
+    /// Waits, without pulling, while the database is behind what the lane has acknowledged. Returns
+    /// the end of a term that could not begin.
+    async fn until_it_may_pull(&self) -> Option<TermEnd> {
+        let options = self.bench.options;
+        let mut delays = Delays::of(&options);
+        loop {
+            let may = tokio::select! {
+                may = self.bench.may_pull() => may,
+                () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+            };
+            match may {
+                Ok(None) => {
+                    self.bench.holding.send_replace(None);
+                    return None;
+                }
+                Ok(Some(reason)) => {
+                    let component = Component::Lane(self.bench.lane.lane);
+                    self.health.set(component, ComponentState::Waiting, Some(&reason));
+                }
+                Err(error) => return Some(TermEnd::Broker(error)),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(delays.next_delay()) => {}
+                () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+            }
+        }
+    }
+
+    /// Whether a consumer that is gone comes back at once: `wakegate streams rewind` deletes it and
+    /// makes it anew. That the stream is the same is seen to when the next term begins.
+    async fn is_made_anew(&self) -> bool {
+        let mut looks = tokio::time::interval(MADE_ANEW_LOOK);
+        for _ in 0..MADE_ANEW_LOOKS {
+            looks.tick().await;
+            if self.bench.consumer.info().await.is_ok() {
+                return true;
+            }
+        }
+        false
     }
 }

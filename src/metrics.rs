@@ -10,6 +10,7 @@ mod register;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::local::LocalHistogram;
 use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Registry, TextEncoder,
@@ -59,9 +60,9 @@ impl Metrics {
         Self(Arc::new(register::families(Registrar::new(), lanes)))
     }
 
-    /// An event came to its outcome.
-    pub fn wake(&self, outcome: OutcomeKind, producer: ProducerClass) {
-        self.0.wakes.with_label_values(&[outcome.as_str(), producer.as_str()]).inc();
+    /// Events came to this outcome.
+    pub fn wakes(&self, outcome: OutcomeKind, producer: ProducerClass, events: u64) {
+        self.0.wakes.with_label_values(&[outcome.as_str(), producer.as_str()]).inc_by(events);
     }
 
     /// A gate declined a wake.
@@ -119,9 +120,10 @@ impl Metrics {
     }
 
     /// From the instant at which the stream stored a wake to the one at which its outcome was
-    /// durable.
-    pub fn wake_latency(&self, latency: Duration) {
-        self.0.wake_latency_seconds.observe(latency.as_secs_f64());
+    /// durable, in seconds; counted once it is flushed.
+    #[must_use]
+    pub fn wake_latencies(&self) -> LocalHistogram {
+        self.0.wake_latency_seconds.local()
     }
 
     /// Messages were delivered again.

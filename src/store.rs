@@ -3,6 +3,7 @@
 //! One trait of set-based methods, one implementation per dialect, one contract suite over all of
 //! them. A [`Recorded`] is the proof that a batch is durable; only this module makes one.
 
+mod distinct;
 mod fault;
 mod lease;
 pub mod memory;
@@ -91,6 +92,22 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
+    /// A record that moves the fence and writes nothing yet.
+    #[must_use]
+    pub fn new(lane: &LaneKey, from: LaneCursor, to: LaneCursor) -> Self {
+        Self {
+            lane: lane.clone(),
+            from,
+            to,
+            runs: Vec::new(),
+            merges: Vec::new(),
+            merged_wakes: Vec::new(),
+            keys: Vec::new(),
+            refusals: Vec::new(),
+            covers: Vec::new(),
+        }
+    }
+
     /// Whether anything but the fence is written.
     fn writes_rows(&self) -> bool {
         !(self.runs.is_empty()

@@ -7,10 +7,11 @@
 //! pass (description, metadata, placement, compression, replicas, `max_bytes`, and limits that are
 //! more generous than declared).
 
-mod api;
+pub(crate) mod api;
 mod apply;
 mod compare;
 mod declared;
+mod rewind;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use async_nats::jetstream::Context;
 pub use self::apply::{Change, Report};
 pub use self::compare::{Difference, Effect, FieldDifference, How, Object, render};
 pub use self::declared::Topology;
+pub use self::rewind::{Rewind, Standing};
 use crate::wake::UtcMicros;
 
 /// The intake stream.

@@ -92,6 +92,12 @@ macro_rules! identifier {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// The id for whoever has to keep it.
+            #[must_use]
+            pub fn shared(&self) -> Arc<str> {
+                Arc::clone(&self.0)
+            }
         }
 
         impl fmt::Display for $name {

@@ -1,6 +1,8 @@
 //! The worker: waits for its servers, checks that they are as declared, and works every lane until
 //! it is told to end.
 
+mod removed;
+
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -155,13 +157,14 @@ impl<S: Database> Worker<S> {
                     lane,
                     self.lanes.batch_wakes_max,
                     self.lanes.batch_bytes_max,
+                    self.metrics.clone(),
                 )
             })
             .collect();
         let audit = JetStreamAudit::new(context, self.broker.request_timeout);
-        let mut lanes = JoinSet::new();
-        for (lane, consumer) in (0..).zip(&consumers) {
-            let bench = Bench {
+        let benches: Vec<_> = (0..)
+            .zip(&consumers)
+            .map(|(lane, consumer)| Bench {
                 store: self.store.clone(),
                 audit: audit.clone(),
                 consumer: consumer.clone(),
@@ -174,7 +177,15 @@ impl<S: Database> Worker<S> {
                 },
                 options: self.lanes,
                 holding: tokio::sync::watch::Sender::new(None),
-            };
+            })
+            .collect();
+        tokio::select! {
+            accounted = removed::account(&benches, &self.health, self.delays()) => accounted?,
+            () = self.patrol(broker) => {}
+            () = self.shutdown.requested() => return Ok(()),
+        }
+        let mut lanes = JoinSet::new();
+        for bench in benches.iter().cloned() {
             lanes.spawn(Lane::new(bench, self.health.clone(), self.shutdown.clone()).run());
         }
         self.health.ok(Component::Audit);
@@ -182,7 +193,7 @@ impl<S: Database> Worker<S> {
         tokio::select! {
             ended = self.join(&mut lanes) => return ended,
             () = self.patrol(broker) => {}
-            () = self.caught_up(&consumers) => {
+            () = self.caught_up(&benches) => {
                 tracing::info!("caught up: nothing is pending and nothing unacknowledged");
                 self.shutdown.request();
             }
@@ -257,19 +268,22 @@ impl<S: Database> Worker<S> {
         }
     }
 
-    /// Returns once every lane has nothing pending and nothing unacknowledged; never, unless asked
-    /// to look.
-    async fn caught_up(&self, consumers: &[JetStreamLane]) {
+    /// Returns once every lane has nothing pending and nothing unacknowledged, and the database knows
+    /// what was acknowledged; never, unless asked to look.
+    async fn caught_up(&self, benches: &[Bench<S, JetStreamAudit, JetStreamLane>]) {
         if !self.until_caught_up {
             std::future::pending::<()>().await;
         }
         let mut ticks = tokio::time::interval(CAUGHT_UP_ASK);
         'ask: loop {
             ticks.tick().await;
-            for consumer in consumers {
-                match consumer.info().await {
+            for bench in benches {
+                match bench.consumer.info().await {
                     Ok(info) if info.pending == 0 && info.unacknowledged == 0 => {}
                     _ => continue 'ask,
+                }
+                if !matches!(bench.may_pull().await, Ok(None)) {
+                    continue 'ask;
                 }
             }
             return;

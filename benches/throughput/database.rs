@@ -158,6 +158,8 @@ async fn sqlite_pool(file: PathBuf) -> Result<SqlitePool> {
         .filename(file)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
+        // As the worker's own connections have it.
+        .pragma("wal_autocheckpoint", "8000")
         .busy_timeout(std::time::Duration::from_secs(5));
     let pool = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false);
     Ok(pool.connect_with(options).await?)

@@ -30,6 +30,8 @@ pub(super) fn broker_options(config: &Config) -> BrokerOptions {
     BrokerOptions {
         url: config.nats.url.expose(),
         credentials_file: config.nats.credentials_file.clone(),
+        tls: config.nats.tls.clone(),
+        inbox_prefix: config.nats.inbox_prefix.clone(),
         request_timeout: config.nats.request_timeout,
         name: "wakegate".to_owned(),
     }
@@ -50,6 +52,9 @@ pub(super) fn broker_failure(error: &broker::BrokerError) -> Failure {
         broker::BrokerError::Credentials { .. } => failure
             .exits(Exit::Configuration)
             .remedy("name a .creds file in WAKEGATE_NATS_CREDENTIALS_FILE"),
+        broker::BrokerError::Tls { .. } => failure
+            .exits(Exit::Configuration)
+            .remedy("name PEM files in WAKEGATE_NATS_TLS_CA_FILE and the settings beside it"),
         broker::BrokerError::Unreachable { .. } => {
             failure.remedy("start nats-server with JetStream, or set WAKEGATE_NATS_URL")
         }

@@ -1,11 +1,11 @@
-//! `wakegate streams apply` and `wakegate streams check`.
+//! `wakegate streams apply`, `wakegate streams check` and `wakegate streams rewind`.
 
 use clap::Subcommand;
 
 use tokio::runtime::Builder;
 
 use super::servers::{block_on, connect, topology, topology_failure};
-use super::{Exit, Failure, print};
+use super::{Exit, Failure, print, rewind};
 use crate::config::Config;
 use crate::topology::render;
 
@@ -40,9 +40,12 @@ pub enum StreamsCommand {
     /// Report every difference between the server and the declaration
     #[command(after_help = AFTER_CHECK_HELP)]
     Check,
+    /// Have delivered again what a restored database does not know
+    #[command(after_help = rewind::AFTER_HELP)]
+    Rewind,
 }
 
-/// Applies or checks.
+/// Applies, checks or rewinds.
 pub(super) fn execute(config: &Config, command: StreamsCommand) -> Result<Exit, Failure> {
     let topology = topology(config)?;
     let batch_wakes_max = config.lanes.batch_wakes_max;
@@ -60,6 +63,7 @@ pub(super) fn execute(config: &Config, command: StreamsCommand) -> Result<Exit, 
                 print(&render(&differences))?;
                 Ok(if differences.is_empty() { Exit::Done } else { Exit::StreamsDiffer })
             }
+            StreamsCommand::Rewind => rewind::execute(config, &topology, &context).await,
         }
     })
 }

@@ -25,6 +25,9 @@ and the exit code is 2. What stands before the `@` of a URL, and every parameter
 secret, is shown as `***`, here and in logs and errors.
 ";
 
+/// Widest column of values; what is longer has its source right behind it.
+const COLUMN_CHARS_MAX: usize = 512;
+
 /// `docs/configuration.md`.
 #[must_use]
 pub fn markdown() -> String {
@@ -61,6 +64,8 @@ pub fn effective(loaded: &Loaded) -> String {
         None => format!("# {} is not set", setting.key),
     };
     let width = SETTINGS.iter().map(|setting| line(setting).chars().count()).max().unwrap_or(0);
+    // A value may be longer than a column can be wide.
+    let width = width.min(COLUMN_CHARS_MAX);
     let mut text = String::new();
     let mut section = "";
     for (setting, source) in SETTINGS.iter().zip(&loaded.sources) {

@@ -118,6 +118,21 @@ impl Layers {
             let source = self.source_of("hold_backoff_ms_min").clone();
             self.faults.push(Fault { source, what });
         }
+        self.tls_together();
+    }
+
+    fn tls_together(&mut self) {
+        let tls = &self.config.nats.tls;
+        for (set, key, other, missing) in [
+            (&tls.certificate_file, "tls_certificate_file", "tls_key_file", &tls.key_file),
+            (&tls.key_file, "tls_key_file", "tls_certificate_file", &tls.certificate_file),
+        ] {
+            if set.is_some() && missing.is_none() {
+                let what = format!("nats.{key}: is of no use without nats.{other}");
+                self.faults.push(Fault { source: self.source_of(key).clone(), what });
+                return;
+            }
+        }
     }
 
     fn source_of(&self, key: &str) -> &Source {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
+use super::forms::{directory, file, subject};
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
 use crate::error_text::one_line;
 
@@ -103,7 +104,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 17] = [
+pub const SETTINGS: [Setting; 21] = [
     Setting {
         section: "nats",
         key: "url",
@@ -116,19 +117,42 @@ pub const SETTINGS: [Setting; 17] = [
         doc: "The servers of one nats-server cluster; any one of them that answers is enough. \
               User and password, or a token, may stand before an `@`; a comma within is `%2C`.",
     },
+    nats_file(
+        "credentials_file",
+        |c, text| file(text).map(|path| c.nats.credentials_file = Some(path)),
+        |c| shown(c.nats.credentials_file.as_ref()),
+        "A `.creds` file (JWT and seed) to connect with.",
+    ),
+    nats_file(
+        "tls_ca_file",
+        |c, text| file(text).map(|path| c.nats.tls.ca_file = Some(path)),
+        |c| shown(c.nats.tls.ca_file.as_ref()),
+        "PEM certificates to trust instead of the system's. Set, it also means that no connection \
+         is made without TLS, as a `tls://` URL does.",
+    ),
+    nats_file(
+        "tls_certificate_file",
+        |c, text| file(text).map(|path| c.nats.tls.certificate_file = Some(path)),
+        |c| shown(c.nats.tls.certificate_file.as_ref()),
+        "PEM certificate to show to a server that asks for one; wants `tls_key_file` too.",
+    ),
+    nats_file(
+        "tls_key_file",
+        |c, text| file(text).map(|path| c.nats.tls.key_file = Some(path)),
+        |c| shown(c.nats.tls.key_file.as_ref()),
+        "PEM key of that certificate.",
+    ),
     Setting {
         section: "nats",
-        key: "credentials_file",
-        default: None,
+        key: "inbox_prefix",
+        default: Some("_INBOX"),
         kind: Kind::Text {
-            accepts: "path of a file",
-            set: |c, text| {
-                c.nats.credentials_file = Some(file(text)?);
-                Ok(())
-            },
-            get: |c| c.nats.credentials_file.as_ref().map(|path| path.display().to_string()),
+            accepts: "subject tokens of letters, digits, `_` and `-`",
+            set: |c, text| subject(text).map(|prefix| c.nats.inbox_prefix = prefix),
+            get: |c| Some(c.nats.inbox_prefix.clone()),
         },
-        doc: "A `.creds` file (JWT and seed) to connect with.",
+        doc: "Where answers to this program arrive, so that its user may subscribe there and \
+              nobody else.",
     },
     Setting {
         section: "nats",
@@ -342,22 +366,26 @@ pub const SETTINGS: [Setting; 17] = [
     },
 ];
 
-/// A JSON string is a TOML string.
+/// A file that `[nats]` may name.
+const fn nats_file(
+    key: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+    get: fn(&Config) -> Option<String>,
+    doc: &'static str,
+) -> Setting {
+    let kind = Kind::Text { accepts: "path of a file", set, get };
+    Setting { section: "nats", key, default: None, kind, doc }
+}
+
+fn shown(path: Option<&PathBuf>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+/// A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 fn millis(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
-}
-
-/// Looked at now, so that a wrong path is told with every other fault.
-fn file(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if path.is_file() { Ok(path) } else { Err(format!("{text:?} is no file")) }
-}
-
-fn directory(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if path.is_dir() { Ok(path) } else { Err(format!("{text:?} is no directory")) }
 }

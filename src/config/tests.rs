@@ -64,6 +64,29 @@ fn both_ends_of_every_range_are_accepted_and_what_is_beyond_is_not() {
     }
 }
 
+#[test]
+fn a_certificate_and_its_key_are_set_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = (directory.path().join("c.pem"), directory.path().join("k.pem"));
+    std::fs::write(&certificate, "").unwrap();
+    std::fs::write(&key, "").unwrap();
+    let variables = [
+        ("WAKEGATE_NATS_TLS_CERTIFICATE_FILE", certificate.to_str().unwrap()),
+        ("WAKEGATE_NATS_TLS_KEY_FILE", key.to_str().unwrap()),
+    ];
+    let tls = load("", &variables).config.nats.tls;
+    assert_eq!(tls.certificate_file.as_ref(), Some(&certificate));
+    assert_eq!(tls.key_file.as_ref(), Some(&key));
+    for (name, value) in variables {
+        let alone = [(OsString::from(name), OsString::from(value))];
+        let empty = directory.path().join("empty.toml");
+        std::fs::write(&empty, "").unwrap();
+        let error = Config::load(Some(&empty), alone).unwrap_err().to_string();
+        assert!(error.contains(&format!("{name}: nats.tls_")), "{error}");
+        assert!(error.contains("is of no use without nats.tls_"), "{error}");
+    }
+}
+
 /// No setting is kept in another's place: each, set alone, changes what is shown of itself only.
 #[test]
 fn each_setting_is_kept_where_it_is_read() {
@@ -83,7 +106,10 @@ fn each_setting_is_kept_where_it_is_read() {
                 number.as_str()
             }
             (_, "nats.url") => "tls://example:4333",
-            (_, "nats.credentials_file") => creds,
+            (_, "nats.credentials_file" | "nats.tls_ca_file") => creds,
+            (_, "nats.inbox_prefix") => "_INBOX_worker.a",
+            // Only together: see the test of the pair.
+            (_, "nats.tls_certificate_file" | "nats.tls_key_file") => continue,
             (_, "database.url") => "postgres://example/wakes",
             (_, "http.addr") => "[::]:1",
             (_, "streams.directory") => folder,
@@ -238,5 +264,14 @@ proptest::proptest! {
         for text in seen {
             proptest::prop_assert!(!text.to_uppercase().contains("S3CR3T"), "{url} is shown as {text}");
         }
+    }
+}
+
+#[test]
+fn whatever_a_value_holds_what_is_printed_is_toml() {
+    for level in ["info,a\u{7f}=warn".to_owned(), format!("info,{}=warn", "a".repeat(70_000))] {
+        let loaded = load("", &[("WAKEGATE_LOG_LEVEL", &level)]);
+        let printed: toml::Table = document::effective(&loaded).parse().unwrap();
+        assert_eq!(printed["log"]["level"].as_str(), Some(level.as_str()));
     }
 }

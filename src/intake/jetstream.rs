@@ -11,9 +11,10 @@ use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use super::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict, stream};
 use crate::audit::AckPermit;
 use crate::error_text::one_line;
+use crate::metrics::{Metrics, Violation};
 use crate::wake::UtcMicros;
 use crate::wake::decode::Message;
 
@@ -31,9 +32,11 @@ const TRACEPARENT_HEADER: &str = "traceparent";
 pub struct JetStreamLane {
     context: Context,
     stream: Arc<str>,
+    lane: u32,
     consumer: Arc<str>,
     batch_wakes_max: usize,
     batch_bytes_max: usize,
+    metrics: Metrics,
 }
 
 impl JetStreamLane {
@@ -45,14 +48,26 @@ impl JetStreamLane {
         lane: u32,
         batch_wakes_max: usize,
         batch_bytes_max: usize,
+        metrics: Metrics,
     ) -> Self {
         Self {
             context,
             stream: Arc::from(stream),
+            lane,
             consumer: Arc::from(format!("lane-{lane}")),
             batch_wakes_max,
             batch_bytes_max,
+            metrics,
         }
+    }
+
+    /// Sequences from `first` on that the stream issued and no longer has, the first ones of the
+    /// stream aside.
+    ///
+    /// # Errors
+    /// See [`BrokerError`].
+    pub async fn removed_from(&self, first: u64) -> Result<Vec<u64>, BrokerError> {
+        stream::removed_from(&self.context, &self.stream, first).await
     }
 
     async fn send(&self, reply: &str, kind: AckKind) -> Result<(), BrokerError> {
@@ -106,7 +121,12 @@ impl LaneConsumer for JetStreamLane {
             .messages()
             .await
             .map_err(|error| unavailable(one_line(&error)))?;
-        Ok(JetStreamFeed { messages, stream: Arc::clone(&self.stream), gone: self.gone() })
+        Ok(JetStreamFeed {
+            messages,
+            stream: Arc::clone(&self.stream),
+            gone: self.gone(),
+            metrics: self.metrics.clone(),
+        })
     }
 
     async fn info(&self) -> Result<LaneInfo, BrokerError> {
@@ -129,6 +149,8 @@ impl LaneConsumer for JetStreamLane {
             unacknowledged: info.num_ack_pending as u64,
             ack_floor: info.ack_floor.stream_sequence,
             delivered: info.delivered.stream_sequence,
+            last_delivery: info.delivered.consumer_sequence,
+            waiting: info.num_waiting as u64,
             pin_id: info
                 .priority_groups
                 .into_iter()
@@ -137,6 +159,14 @@ impl LaneConsumer for JetStreamLane {
                 .filter(|pin| !pin.is_empty())
                 .map(Arc::from),
         })
+    }
+
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        stream::view(&self.context, &self.stream).await
+    }
+
+    async fn next_after(&self, sequence: u64) -> Result<Option<u64>, BrokerError> {
+        stream::next_after(&self.context, &self.stream, self.lane, sequence).await
     }
 
     async fn progress(&self, delivery: &Delivery) -> Result<(), BrokerError> {
@@ -198,6 +228,7 @@ pub struct JetStreamFeed {
     messages: Stream,
     stream: Arc<str>,
     gone: BrokerError,
+    metrics: Metrics,
 }
 
 impl LaneFeed for JetStreamFeed {
@@ -212,7 +243,13 @@ impl LaneFeed for JetStreamFeed {
                 return Err(BrokerError::Unavailable { error: "the pull stream ended".to_owned() });
             }
         };
-        delivery(&self.stream, message).map_err(|error| BrokerError::Unavailable { error })
+        let foreign = message.headers.as_ref().is_some_and(|h| has_foreign_id(h, &message.subject));
+        let delivery =
+            delivery(&self.stream, message).map_err(|error| BrokerError::Unavailable { error })?;
+        if foreign && delivery.deliveries == 1 {
+            self.metrics.contract_violation(Violation::MessageId);
+        }
+        Ok(delivery)
     }
 }
 
@@ -257,4 +294,38 @@ fn delivery(
 
 fn header(headers: Option<&HeaderMap>, name: &str) -> Option<Arc<str>> {
     headers.and_then(|headers| headers.get(name)).map(|value| Arc::from(value.as_str()))
+}
+
+/// Whether there is a message id that does not begin with the organization's token of the subject,
+/// `wakes.<partition>.<producer>.<organization>.<task>`.
+fn has_foreign_id(headers: &HeaderMap, subject: &str) -> bool {
+    let Some(id) = headers.get(async_nats::header::NATS_MESSAGE_ID) else { return false };
+    let organization = subject.split('.').nth(3).unwrap_or_default();
+    id.as_str().strip_prefix(organization).is_none_or(|rest| !rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_id_begins_with_its_organization() {
+        for (id, organization, foreign) in [
+            (None, "acme", false),
+            (Some("acme.1"), "acme", false),
+            (Some("acme."), "acme", false),
+            (Some("-.1"), "-", false),
+            (Some("acme"), "acme", true),
+            (Some("acmes.1"), "acme", true),
+            (Some("umbra.1"), "acme", true),
+            (Some(""), "acme", true),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(id) = id {
+                headers.insert(async_nats::header::NATS_MESSAGE_ID, id);
+            }
+            let subject = format!("wakes.0.task_mutation.{organization}.t");
+            assert_eq!(has_foreign_id(&headers, &subject), foreign, "{id:?} of {organization}");
+        }
+    }
 }

@@ -76,10 +76,13 @@ impl Barrier {
         asked == self.asked() && info.unacknowledged < held as u64
     }
 
-    /// Whether nobody is pinned, so that nothing more comes of what is missing: another worker that
-    /// was pinned once may keep it, as this one keeps what is held, and each would wait for ever.
+    /// Whether nobody has the lane, so that nothing more comes of what is missing: another worker may
+    /// keep it, as an operator's unpin amid a hand-over or a server's restart leaves it. Where the
+    /// consumer may deliver nothing more, the server pins nobody; two workers that each kept their
+    /// part for themselves would wait for each other for ever. To be asked only where the barrier
+    /// cannot be lowered.
     #[must_use]
-    pub fn is_nobodys(&self, info: &LaneInfo, asked: Asked) -> bool {
+    pub fn is_left_to_nobody(&self, info: &LaneInfo, asked: Asked) -> bool {
         asked == self.asked() && info.pin_id.is_none()
     }
 
@@ -104,9 +107,9 @@ impl Barrier {
 
     /// Lowers the barrier if what is unacknowledged is exactly what is held: as many, none of them
     /// at or below the server's floor or beyond what it knows to have delivered, and under our pin.
-    /// A server that crashed may have forgotten what is held, and count what is missing. An answer to what was asked before the
-    /// barrier went up, or before the last arrival, says nothing: its number may be that of what
-    /// was lost and is missing here, made up by what arrived since.
+    /// A server that crashed may have forgotten what is held, and count what is missing. An answer
+    /// to what was asked before the barrier went up, or before the last arrival, says nothing: its
+    /// number may be that of what was lost, made up for by what arrived since.
     pub fn try_lower(&mut self, info: &LaneInfo, asked: Asked, held: &[u64]) -> bool {
         let all_here = asked == self.asked()
             && info.unacknowledged == held.len() as u64
@@ -122,32 +125,16 @@ impl Barrier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wake::UtcMicros;
-    use crate::wake::decode::Message;
+    use crate::intake::tests::delivery as unpinned;
 
     fn delivery(consumer_sequence: u64, pin: &str) -> Delivery {
-        Delivery {
-            message: Message {
-                stream: Arc::from("WAKES"),
-                sequence: consumer_sequence,
-                stored_at_nanos: 0,
-                requested_at: UtcMicros::from_micros(0),
-                subject: Arc::from("wakes.0.p.o.t"),
-                body: bytes::Bytes::new(),
-                traceparent: None,
-                outcome_to: None,
-            },
-            consumer_sequence,
-            deliveries: 1,
-            pending: 0,
-            pin_id: Some(Arc::from(pin)),
-            reply: Arc::from("reply"),
-        }
+        let pin_id = Some(Arc::from(pin));
+        Delivery { pin_id, ..unpinned(consumer_sequence, consumer_sequence) }
     }
 
     fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {
         let pin_id = pin.map(Arc::from);
-        LaneInfo { pending: 0, unacknowledged, ack_floor, delivered: 100, pin_id }
+        LaneInfo { unacknowledged, ack_floor, delivered: 100, pin_id, ..LaneInfo::default() }
     }
 
     #[test]
@@ -198,17 +185,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_does_not_come_while_nobody_is_pinned() {
-        let mut barrier = Barrier::default();
-        barrier.observe(&delivery(1, "a"));
-        let asked = barrier.asked();
-        assert!(barrier.is_nobodys(&info(2, 0, None), asked));
-        assert!(!barrier.is_nobodys(&info(2, 0, Some("a")), asked));
-        barrier.observe(&delivery(2, "a"));
-        assert!(!barrier.is_nobodys(&info(2, 0, None), asked), "somebody was, a moment ago");
-    }
-
-    #[test]
     fn what_the_server_forgot_in_a_crash_does_not_make_up_for_what_is_missing() {
         let mut barrier = Barrier::default();
         barrier.observe(&delivery(2, "a"));
@@ -242,6 +218,17 @@ mod tests {
         assert!(!barrier.try_lower(&info(2, 1, Some("a")), asked, &[3, 4]));
         assert!(!barrier.try_lower(&info(3, 1, Some("a")), barrier.asked(), &[3, 4]));
         assert!(barrier.is_raised());
+    }
+
+    #[test]
+    fn what_is_held_of_a_lane_that_nobody_has_is_let_go() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        let asked = barrier.asked();
+        assert!(barrier.is_left_to_nobody(&info(2, 0, None), asked));
+        assert!(!barrier.is_left_to_nobody(&info(2, 0, Some("a")), asked), "it is ours");
+        barrier.observe(&delivery(2, "b"));
+        assert!(!barrier.is_left_to_nobody(&info(2, 0, None), asked), "an older answer");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Reads the world once for a batch: only what its wakes can need, each gate's read on its own.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::collections::HashMap;
 
 use crate::admission::OBSERVED_COUNT_MAX;
 use crate::admission::facts::{
@@ -22,7 +21,7 @@ pub struct Loaded {
     pub data_fault: Option<String>,
 }
 
-/// What the wakes of a batch can need, each once.
+/// What the wakes of a batch can need.
 struct Needs {
     agents: Vec<Scoped<AgentId>>,
     organizations: Vec<OrganizationId>,
@@ -107,32 +106,34 @@ impl Sorter {
 }
 
 impl Needs {
+    /// With repetitions; a store asks for each once.
     fn of(wakes: &[&Wake]) -> Self {
         let organization = |wake: &&Wake| wake.organization_id.clone();
         Self {
-            agents: distinct(
-                wakes.iter().map(|wake| (organization(wake), wake.agent_profile_id.clone())),
-            ),
-            organizations: distinct(wakes.iter().map(organization)),
-            keys: distinct(wakes.iter().filter_map(|wake| {
-                wake.occurrence.key().map(|key| (organization(wake), key.clone()))
-            })),
-            windows: distinct(wakes.iter().filter(|wake| allowance::binds(wake)).filter_map(
-                |wake| {
+            agents: wakes
+                .iter()
+                .map(|wake| (organization(wake), wake.agent_profile_id.clone()))
+                .collect(),
+            organizations: wakes.iter().map(organization).collect(),
+            keys: wakes
+                .iter()
+                .filter_map(|wake| {
+                    wake.occurrence.key().map(|key| (organization(wake), key.clone()))
+                })
+                .collect(),
+            windows: wakes
+                .iter()
+                .filter(|wake| allowance::binds(wake))
+                .filter_map(|wake| {
                     wake.payload.task().task().map(|task| CountWindow {
                         organization_id: organization(wake),
                         task_id: task.clone(),
                         at: wake.requested_at,
                     })
-                },
-            )),
+                })
+                .collect(),
         }
     }
-}
-
-fn distinct<T: Eq + Hash + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = HashSet::new();
-    items.filter(|item| seen.insert(item.clone())).collect()
 }
 
 /// Facts of a world in which nothing has happened; for tests and for explaining.

@@ -4,6 +4,8 @@
 //! What is decided already is never poison: it repeats its outcome, however often the process ended
 //! between the commit and the acknowledgement.
 
+use std::sync::Arc;
+
 use super::facts::load;
 use super::hold::Delays;
 use super::process::{BatchEnd, Bench, Work};
@@ -24,7 +26,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         &self,
         cursor: LaneCursor,
         wake: WakeId,
-        batch: Vec<Delivery>,
+        batch: Vec<Arc<Delivery>>,
     ) -> BatchEnd {
         let mut delays = self.delays();
         let attempts = loop {
@@ -47,7 +49,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     async fn attempt_alone(
         &self,
         cursor: LaneCursor,
-        batch: Vec<Delivery>,
+        batch: Vec<Arc<Delivery>>,
         attempts: u32,
         mut delays: Delays,
     ) -> BatchEnd {

@@ -15,13 +15,13 @@ use super::record::{Outcome, draft};
 use super::{Holding, LaneOptions, report};
 use crate::admission::decide_batch;
 use crate::admission::engine::Hold;
-use crate::audit::{AuditLog, Audited};
+use crate::audit::{AuditEvent, AuditLog, Audited};
 use crate::clock::Clock;
 use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
-use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode};
+use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode_at};
 
 /// After this many lost races the wakes of a batch go one per transaction.
 pub const RACE_ROUNDS_MAX: u32 = 3;
@@ -65,7 +65,7 @@ pub struct Bench<S, A, C> {
 
 /// A delivery and what it says.
 pub(super) struct Work {
-    delivery: Delivery,
+    delivery: Arc<Delivery>,
     pub(super) event: Event,
 }
 
@@ -87,7 +87,7 @@ enum Attempt {
 
 impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     /// Works deliveries in stream order until each is settled, or the lane is not ours.
-    pub async fn work(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> BatchEnd {
+    pub async fn work(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> BatchEnd {
         match batch.as_slice() {
             [one] if one.deliveries >= ISOLATED_DELIVERIES_MIN => {
                 self.work_alone(cursor, one.wake_id(), batch).await
@@ -96,37 +96,20 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         }
     }
 
-    /// Reads where the lane stands, and holds until it is told. None when the store stays away.
-    pub(super) async fn take_up(&self) -> Option<LaneCursor> {
-        let mut delays = self.delays();
-        loop {
-            let error = match self.store.lane_cursor(&self.lane).await {
-                Ok(cursor) => {
-                    self.resume();
-                    return Some(cursor);
-                }
-                Err(error) => error.to_string(),
-            };
-            if !self.hold(HoldCause::Store, &error, &mut delays).await {
-                return None;
-            }
-        }
-    }
-
     pub(super) fn delays(&self) -> Delays {
         Delays::of(&self.options)
     }
 
-    pub(super) fn decode(&self, cursor: LaneCursor, batch: Vec<Delivery>) -> Vec<Work> {
+    pub(super) fn decode(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> Vec<Work> {
         let started = Instant::now();
         let mut last = cursor.decided_instant;
         let mut works = Vec::with_capacity(batch.len());
-        for mut delivery in batch {
-            let stored_at = delivery.message.requested_at;
+        for delivery in batch {
+            let mut requested_at = delivery.message.requested_at;
             // What the cursor is past is a redelivery: it keeps its own instant, and tells nothing
             // of the broker's clock.
             if delivery.message.sequence > cursor.decided_sequence {
-                let instant = request_instant(last, stored_at);
+                let instant = request_instant(last, requested_at);
                 if instant < last {
                     tracing::warn!(
                         lane = self.lane.lane,
@@ -135,10 +118,10 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                         "the broker's clock was set back"
                     );
                 }
-                delivery.message.requested_at = instant;
+                requested_at = instant;
                 last = instant;
             }
-            let event = decode(&delivery.message);
+            let event = decode_at(&delivery.message, requested_at);
             works.push(Work { delivery, event });
         }
         self.metrics.batch_wakes(works.len());
@@ -160,7 +143,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             let wait_for = match self.attempt(cursor, &works[..take], races_lost > 0).await {
                 Attempt::Recorded { recorded, outcomes, cursor: moved, held } => {
                     let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
-                    let audited = self.audit(recorded, &outcomes).await;
+                    let events: Vec<_> =
+                        outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
+                    let audited = self.audit(recorded, &events).await;
                     self.settle(&settled, &outcomes, &audited).await;
                     cursor = moved;
                     width = width.saturating_mul(2);
@@ -200,7 +185,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         BatchEnd::Settled { cursor }
     }
 
-    fn resume(&self) {
+    pub(super) fn resume(&self) {
         self.holding.send_if_modified(|holding| holding.take().is_some());
     }
 
@@ -268,12 +253,11 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// Publishes until the stream has everything; the decisions are durable and cannot go stale.
-    async fn audit(&self, mut recorded: Recorded, outcomes: &[Outcome]) -> Audited {
+    pub(super) async fn audit(&self, mut recorded: Recorded, events: &[AuditEvent]) -> Audited {
         let started = Instant::now();
-        let events: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
         let mut delays = self.delays();
         loop {
-            match self.audit.publish(recorded, &events).await {
+            match self.audit.publish(recorded, events).await {
                 Ok(audited) => {
                     self.resume();
                     self.metrics.batch_stage(Stage::Audit, started.elapsed());
@@ -292,6 +276,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     async fn settle(&self, works: &[Work], outcomes: &[Outcome], audited: &Audited) {
         let started = Instant::now();
         let mut permits = audited.permits();
+        let mut report = report::Report::new(&self.metrics, self.clock.now());
         for (work, outcome) in works.iter().zip(outcomes) {
             let Some(permit) = permits.remove(&work.event.envelope.id) else { continue };
             let verdict = match outcome.kind {
@@ -306,7 +291,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             {
                 self.consumer.tell(subject, record.clone()).await;
             }
-            report::settled(&self.metrics, &work.event, outcome, self.clock.now());
+            report.settled(&work.event, outcome);
         }
         self.metrics.batch_stage(Stage::Settle, started.elapsed());
     }

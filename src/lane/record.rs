@@ -97,17 +97,7 @@ enum Target {
 
 impl Draft {
     fn new(lane: &LaneKey, from: LaneCursor, decided_at: UtcMicros) -> Self {
-        let batch = BatchRecord {
-            lane: lane.clone(),
-            from,
-            to: from,
-            runs: Vec::new(),
-            merges: Vec::new(),
-            merged_wakes: Vec::new(),
-            keys: Vec::new(),
-            refusals: Vec::new(),
-            covers: Vec::new(),
-        };
+        let batch = BatchRecord::new(lane, from, from);
         Self { batch, decided_at, targets: HashMap::new() }
     }
 

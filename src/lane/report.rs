@@ -1,38 +1,73 @@
 //! What is counted and logged of a settled event: once, and never for one decided before.
 
+use prometheus::local::LocalHistogram;
+
 use crate::admission::decision::{Degraded, Refusal};
 use crate::admission::{ALLOWANCE_WAKES_MAX, Decision};
 use crate::metrics::{AllowanceReason, Metrics, Violation};
 use crate::outcome::OutcomeKind;
 use crate::wake::decode::{Content, Event};
+use crate::wake::producer::ProducerClass;
 use crate::wake::{Occurrence, UtcMicros, Wake};
 
 use super::record::Outcome;
 
-/// Counts and logs one settled event.
-pub fn settled(metrics: &Metrics, event: &Event, outcome: &Outcome, now: UtcMicros) {
-    if outcome.repeat {
-        return;
+/// Counts and logs the events of one batch as they are settled. What every event moves is summed
+/// up, and counted when this is dropped.
+pub struct Report<'a> {
+    metrics: &'a Metrics,
+    /// When the batch was durable.
+    durable_at: UtcMicros,
+    wakes: Vec<(OutcomeKind, ProducerClass, u64)>,
+    latencies: LocalHistogram,
+}
+
+impl<'a> Report<'a> {
+    /// A report on a batch that has just become durable.
+    #[must_use]
+    pub fn new(metrics: &'a Metrics, durable_at: UtcMicros) -> Self {
+        Self { metrics, durable_at, wakes: Vec::new(), latencies: metrics.wake_latencies() }
     }
-    let envelope = &event.envelope;
-    metrics.wake(outcome.kind, envelope.producer.class());
-    metrics.wake_latency(now.since(UtcMicros::from_nanos(envelope.stored_at_nanos)));
-    if envelope.outcome_to_ignored {
-        metrics.contract_violation(Violation::OutcomeSubject);
-    }
-    match &event.content {
-        Content::Wake(wake) => of_wake(metrics, wake, outcome),
-        Content::NoWake(_) => {}
-        Content::Rejected(rejection) => {
-            metrics.rejected(rejection.reason);
-            tracing::warn!(
-                wake_id = %envelope.id,
-                stream_sequence = envelope.sequence,
-                reason = rejection.reason.as_str(),
-                fault = %rejection.fault,
-                "event rejected"
-            );
+
+    /// Notes one settled event.
+    pub fn settled(&mut self, event: &Event, outcome: &Outcome) {
+        if outcome.repeat {
+            return;
         }
+        let envelope = &event.envelope;
+        let counted_as = (outcome.kind, envelope.producer.class());
+        match self.wakes.iter_mut().find(|(kind, class, _)| (*kind, *class) == counted_as) {
+            Some((.., wakes)) => *wakes += 1,
+            None => self.wakes.push((counted_as.0, counted_as.1, 1)),
+        }
+        let latency = self.durable_at.since(UtcMicros::from_nanos(envelope.stored_at_nanos));
+        self.latencies.observe(latency.as_secs_f64());
+        if envelope.outcome_to_ignored {
+            self.metrics.contract_violation(Violation::OutcomeSubject);
+        }
+        match &event.content {
+            Content::Wake(wake) => of_wake(self.metrics, wake, outcome),
+            Content::NoWake(_) => {}
+            Content::Rejected(rejection) => {
+                self.metrics.rejected(rejection.reason);
+                tracing::warn!(
+                    wake_id = %envelope.id,
+                    stream_sequence = envelope.sequence,
+                    reason = rejection.reason.as_str(),
+                    fault = %rejection.fault,
+                    "event rejected"
+                );
+            }
+        }
+    }
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        for (outcome, producer, wakes) in self.wakes.drain(..) {
+            self.metrics.wakes(outcome, producer, wakes);
+        }
+        self.latencies.flush();
     }
 }
 

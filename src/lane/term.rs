@@ -1,31 +1,32 @@
 //! One term of a lane: from the first pull until the lane is lost, given up, or shut down.
 
 mod ending;
+mod looking;
+mod showing;
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
+use self::looking::Look;
 use super::awaited::{Awaited, next, poll_some};
 use super::barrier::{Asked, Barrier};
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
-use super::{Holding, STANDBY};
+use super::watch::{Seen, Watch, look};
 use crate::audit::AuditLog;
-use crate::health::{Component, ComponentState, Health};
-use crate::intake::{BrokerError, Delivery, LaneConsumer, LaneInfo};
+use crate::health::Health;
+use crate::intake::{BrokerError, Delivery, LaneConsumer};
 use crate::shutdown::Shutdown;
 use crate::store::{LaneCursor, Store};
-use crate::wake::UtcMicros;
 
 /// First wait before the barrier asks again; it doubles up to [`BARRIER_ASK_MAX`].
 const BARRIER_ASK_MIN: Duration = Duration::from_millis(5);
 /// Longest wait before the barrier asks again.
 const BARRIER_ASK_MAX: Duration = Duration::from_millis(500);
-
-/// Patrols without a delivery, while messages are pending, after which the pull is built anew.
-const QUIET_PATROLS_MAX: u32 = 2;
 
 /// Why a term ended.
 #[derive(Debug)]
@@ -40,14 +41,6 @@ pub enum TermEnd {
     StoreAway,
 }
 
-/// What the server's view of the lane asks for.
-enum Look {
-    /// The term is over.
-    End(TermEnd),
-    /// The barrier is lowered: read where the lane stands, and go on.
-    AllHere,
-}
-
 /// State of a term.
 pub struct Term<'a, S, A, C: LaneConsumer> {
     bench: &'a Bench<S, A, C>,
@@ -57,9 +50,9 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     /// The lane's cursor, read anew whenever the barrier is lowered.
     cursor: Option<LaneCursor>,
     /// Taken in and not in work, by stream sequence. Bounded by the consumer's `max_ack_pending`.
-    held: BTreeMap<u64, Delivery>,
+    held: BTreeMap<u64, Arc<Delivery>>,
     /// In work and not yet settled as a batch.
-    in_work: Vec<Delivery>,
+    in_work: Vec<Arc<Delivery>>,
     /// Deliveries since the last patrol.
     taken_in: u64,
     /// The pin is ours, as far as is known: deliveries say so, and every patrol asks.
@@ -71,13 +64,22 @@ pub struct Term<'a, S, A, C: LaneConsumer> {
     ending: Option<TermEnd>,
     /// The barrier when the server was last asked.
     asked: Asked,
+    /// What waits on the stream, against what arrives.
+    watch: &'a mut Watch,
+    /// What was removed undecided is being reported.
+    losing: bool,
     /// Shutdown was asked for: a hold is no longer waited out.
     stopping: bool,
 }
 
 impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     /// A term that has not begun to pull.
-    pub fn new(bench: &'a Bench<S, A, C>, health: &'a Health, shutdown: &'a Shutdown) -> Self {
+    pub fn new(
+        bench: &'a Bench<S, A, C>,
+        health: &'a Health,
+        shutdown: &'a Shutdown,
+        watch: &'a mut Watch,
+    ) -> Self {
         Self {
             bench,
             health,
@@ -92,6 +94,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             pending: 0,
             ending: None,
             asked: Barrier::default().asked(),
+            watch,
+            losing: false,
             stopping: false,
         }
     }
@@ -104,6 +108,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         if matches!(end, TermEnd::Shutdown) {
             self.hand_back().await;
         }
+        let in_hand = self.in_work.iter().chain(self.held.values());
+        self.watch.let_go(in_hand.map(|delivery| delivery.message.sequence));
         end
     }
 
@@ -114,8 +120,8 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         };
         let bench = self.bench;
         let mut working: Awaited<'a, BatchEnd> = None;
-        let mut asking: Awaited<'a, Result<LaneInfo, BrokerError>> = None;
-        let mut taking: Awaited<'a, Option<LaneCursor>> = None;
+        let mut asking: Awaited<'a, Result<Seen, BrokerError>> = None;
+        let mut taking: Awaited<'a, Result<Option<LaneCursor>, BrokerError>> = None;
         let mut ask_after = BARRIER_ASK_MIN;
         let mut ask_at = Instant::now();
         let mut patrol = tokio::time::interval(bench.options.ack_wait / 3);
@@ -124,16 +130,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         self.report(None);
         loop {
             if working.is_none() {
-                if let Some(cursor) = self.cursor {
-                    // While the barrier is up only what the cursor is past is worked: it is decided,
-                    // and repeats in any order.
-                    let up = self.barrier.is_raised();
-                    let batch = self.take_batch(up.then_some(cursor.decided_sequence));
-                    if !batch.is_empty() {
-                        self.in_work.clone_from(&batch);
-                        working = Some(Box::pin(bench.work(cursor, batch)));
-                    }
-                }
+                working = self.next_work();
                 if working.is_none()
                     && let Some(end) = self.ending.take()
                 {
@@ -161,19 +158,23 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 }
                 cursor = poll_some(&mut taking) => {
                     taking = None;
-                    let Some(cursor) = cursor else { return TermEnd::StoreAway };
-                    self.taken_up(cursor);
+                    match cursor {
+                        Ok(Some(cursor)) => self.taken_up(cursor),
+                        Ok(None) => return TermEnd::StoreAway,
+                        Err(error) => self.end(TermEnd::Broker(error), &mut feed),
+                    }
                 }
                 () = tokio::time::sleep_until(ask_at), if asks => {
-                    self.asked = self.barrier.asked();
-                    asking = Some(Box::pin(bench.consumer.info()));
+                    asking = Some(self.ask());
                 }
-                info = poll_some(&mut asking) => {
+                seen = poll_some(&mut asking) => {
                     asking = None;
-                    match info {
-                        Ok(info) => match self.look_at(&info, working.is_some()) {
+                    match seen {
+                        Ok(seen) => match self.look_at(&seen, working.is_some()) {
                             Some(Look::End(end)) => return end,
-                            Some(Look::AllHere) => taking = Some(Box::pin(bench.take_up())),
+                            Some(Look::AllHere(taken)) => {
+                                taking = Some(Box::pin(bench.take_up(taken)));
+                            }
                             None if self.barrier.is_raised() => {
                                 ask_at = Instant::now() + ask_after;
                                 ask_after = (ask_after * 2).min(BARRIER_ASK_MAX);
@@ -188,8 +189,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.taken_in = 0;
                     self.keep().await;
                     if asking.is_none() && self.ending.is_none() {
-                        self.asked = self.barrier.asked();
-                        asking = Some(Box::pin(bench.consumer.info()));
+                        asking = Some(self.ask());
                     }
                 }
                 _ = holding.changed() => {
@@ -210,11 +210,43 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         }
     }
 
+    /// Asks the server how the lane does.
+    fn ask(&mut self) -> Pin<Box<dyn Future<Output = Result<Seen, BrokerError>> + Send + 'a>> {
+        self.asked = self.barrier.asked();
+        self.watch.ask();
+        Box::pin(look(&self.bench.consumer, self.watch.is_counting()))
+    }
+
+    /// What is to be done next in stream order, if anything may be. While the barrier is up that is
+    /// only what the cursor is past: it is decided, and repeats in any order.
+    fn next_work(&mut self) -> Awaited<'a, BatchEnd> {
+        let cursor = self.cursor?;
+        let raised = self.barrier.is_raised();
+        if let Some(lost) = self.watch.lost().filter(|_| !raised) {
+            let mut to = cursor;
+            if self.held.keys().next().is_none_or(|first| *first > lost.up_to) {
+                to.decided_sequence = to.decided_sequence.max(lost.up_to);
+            }
+            self.losing = true;
+            return Some(Box::pin(self.bench.lose(cursor, lost, to)));
+        }
+        let batch = self.take_batch(raised.then_some(cursor.decided_sequence));
+        if batch.is_empty() {
+            return None;
+        }
+        self.in_work.clone_from(&batch);
+        Some(Box::pin(self.bench.work(cursor, batch)))
+    }
+
     /// A batch has ended. Returns the end of the term, where that ends it too.
     fn worked(&mut self, end: BatchEnd) -> Option<TermEnd> {
         let settled = std::mem::take(&mut self.in_work);
-        match end {
+        let reported = std::mem::take(&mut self.losing);
+        let end = match end {
             BatchEnd::Settled { cursor } => {
+                if reported {
+                    self.watch.reported();
+                }
                 self.cursor = Some(cursor);
                 // A broker that forgot its deliveries in a crash made them again as if for the
                 // first time; they are acknowledged all the same.
@@ -222,27 +254,36 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                     self.held.remove(&delivery.message.sequence);
                 }
                 self.measure();
-                None
+                return None;
             }
-            BatchEnd::LaneLost => Some(TermEnd::LaneLost),
-            BatchEnd::StoreAway => Some(TermEnd::StoreAway),
-        }
+            BatchEnd::LaneLost => TermEnd::LaneLost,
+            BatchEnd::StoreAway => TermEnd::StoreAway,
+        };
+        self.watch.let_go(settled.iter().map(|delivery| delivery.message.sequence));
+        Some(end)
     }
 
     /// The lane's cursor was read; meanwhile the lane may have changed hands.
     fn taken_up(&mut self, cursor: LaneCursor) {
-        if !self.barrier.is_raised() && self.owned {
-            // What is decided may be acknowledged by whoever decided it, and so make up for what is
-            // missing. It is settled first; of what is left, nothing can be.
-            if self.held.keys().next().is_some_and(|first| *first <= cursor.decided_sequence) {
-                self.barrier.doubt();
-            }
-            self.cursor = Some(cursor);
-            self.report(None);
+        if self.barrier.is_raised() || !self.owned {
+            return;
         }
+        self.cursor = Some(cursor);
+        // What is decided may be acknowledged by whoever decided it, and so make up for what is
+        // missing. It is settled first; of what is left, nothing can be.
+        if self.held.keys().next().is_some_and(|first| *first <= cursor.decided_sequence) {
+            self.barrier.doubt();
+            return;
+        }
+        let held = |sequence: u64| self.held.contains_key(&sequence);
+        if let Some(lost) = self.watch.taken_up(cursor.decided_sequence, held) {
+            super::lost::note(self.health, lost);
+        }
+        self.report(None);
     }
 
     fn take_in(&mut self, delivery: Delivery) {
+        self.watch.observe(&delivery);
         if let Some(raised) = self.barrier.observe(&delivery) {
             tracing::debug!(
                 lane = self.bench.lane.lane,
@@ -261,7 +302,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         let in_work = delivery.deliveries > 1
             && self.in_work.iter().any(|other| other.message.sequence == sequence);
         if !in_work {
-            self.held.insert(sequence, delivery);
+            self.held.insert(sequence, Arc::new(delivery));
         }
     }
 
@@ -278,9 +319,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
 
     /// The next wakes in stream order, up to the limits and to a sequence; what was delivered too
     /// often by itself.
-    fn take_batch(&mut self, sequence_max: Option<u64>) -> Vec<Delivery> {
+    fn take_batch(&mut self, sequence_max: Option<u64>) -> Vec<Arc<Delivery>> {
         let options = &self.bench.options;
-        let mut batch: Vec<Delivery> = Vec::new();
+        let mut batch = Vec::new();
         let mut bytes = 0;
         while let Some(entry) = self.held.first_entry() {
             if sequence_max.is_some_and(|max| *entry.key() > max) {
@@ -309,69 +350,5 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 return;
             }
         }
-    }
-
-    /// Draws the conclusions from the server's view of the lane.
-    fn look_at(&mut self, info: &LaneInfo, working: bool) -> Option<Look> {
-        self.pending = info.pending;
-        let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
-        self.owned = ours;
-        self.bench.metrics.set_lane_owned(self.bench.lane.lane, ours);
-        let has_work = working || !self.held.is_empty();
-        let stuck = self.quiet_patrols >= QUIET_PATROLS_MAX && info.pending > 0 && !has_work;
-        if stuck && (ours || info.pin_id.is_none()) {
-            let error = "messages are pending and none is delivered".to_owned();
-            return Some(Look::End(TermEnd::Broker(BrokerError::Unavailable { error })));
-        }
-        if !ours {
-            if has_work && info.pin_id.is_some() {
-                return Some(Look::End(TermEnd::LaneLost));
-            }
-            self.cursor = None;
-            self.report(self.bench.holding.borrow().clone().as_ref());
-            return None;
-        }
-        if self.barrier.is_raised() && !working {
-            let held: Vec<u64> = self.held.keys().copied().collect();
-            if self.barrier.try_lower(info, self.asked, &held) {
-                self.cursor = None;
-                return Some(Look::AllHere);
-            }
-            // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
-            // cannot be asked, so all are let go, and those still open come again. So do they where
-            // nobody is pinned: to one worker then, once all have let go of their part.
-            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len())
-                || self.barrier.is_nobodys(info, self.asked)
-            {
-                self.held.clear();
-            }
-        }
-        self.measure();
-        None
-    }
-
-    fn report(&self, holding: Option<&Holding>) {
-        let component = Component::Lane(self.bench.lane.lane);
-        match holding {
-            Some(holding) => {
-                self.health.set(component, ComponentState::Waiting, Some(&holding.reason));
-            }
-            None if self.cursor.is_some() => self.health.set(component, ComponentState::Ok, None),
-            None => self.health.set(component, ComponentState::Standby, Some(STANDBY)),
-        }
-    }
-
-    fn measure(&self) {
-        let lane = self.bench.lane.lane;
-        let waiting = self.held.len() + self.in_work.len();
-        self.bench.metrics.set_lane_pending(lane, self.pending + waiting as u64);
-        let oldest = self
-            .in_work
-            .iter()
-            .chain(self.held.values())
-            .map(|delivery| delivery.message.stored_at_nanos)
-            .min()
-            .map(|nanos| self.bench.clock.now().since(UtcMicros::from_nanos(nanos)));
-        self.bench.metrics.set_lane_oldest_pending(lane, oldest.unwrap_or_default());
     }
 }

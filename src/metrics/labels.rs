@@ -46,6 +46,9 @@ labels! {
         ForeignAgentActor = "foreign_agent_actor",
         /// A `Wakegate-Outcome-To` that is not honoured.
         OutcomeSubject = "outcome_subject",
+        /// A `Nats-Msg-Id` that does not begin with its organization's token: the stream drops
+        /// repeats whoever's they are, so this may be aimed at somebody else's.
+        MessageId = "message_id",
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreOptions {
     /// Most connections of one process; at least two are opened when needed: one for the record
-    /// and one for reads. SQLite writes on one whatever this says, and reads on the others.
+    /// and one for reads. SQLite has one of each whatever this says.
     pub connections_max: u32,
     /// Longest that one read may take, waiting for a connection included.
     pub read_deadline: Duration,

@@ -5,22 +5,41 @@ use async_nats::connection::State;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::RequestErrorKind;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::TopologyError;
+use crate::wake::UtcMicros;
 
 /// A cluster without a leader at the moment.
 pub(super) const JETSTREAM_NOT_AVAILABLE: u64 = 10_008;
 const CONSUMER_NOT_FOUND: u64 = 10_014;
 const JETSTREAM_NOT_ENABLED_FOR_ACCOUNT: u64 = 10_039;
-const STREAM_NOT_FOUND: u64 = 10_059;
+const NO_MESSAGE_FOUND: u64 = 10_037;
+pub(crate) const STREAM_NOT_FOUND: u64 = 10_059;
 const JETSTREAM_NOT_ENABLED: u64 = 10_076;
 
 /// `STREAM.INFO`, or nothing where there is no such stream.
-pub(super) async fn stream_info(
+pub(crate) async fn stream_info(
     context: &Context,
     stream: &str,
 ) -> Result<Option<Value>, TopologyError> {
     found(request(context, &format!("STREAM.INFO.{stream}"), &json!({})).await, STREAM_NOT_FOUND)
+}
+
+/// As [`stream_info`], with the sequences that were removed amid the stream.
+pub(crate) async fn stream_details(
+    context: &Context,
+    stream: &str,
+) -> Result<Option<Value>, TopologyError> {
+    let asks = json!({ "deleted_details": true });
+    found(request(context, &format!("STREAM.INFO.{stream}"), &asks).await, STREAM_NOT_FOUND)
+}
+
+/// When a stream was created, as its `STREAM.INFO` says.
+pub(crate) fn created(info: &Value) -> Option<UtcMicros> {
+    let created = OffsetDateTime::parse(info["created"].as_str()?, &Rfc3339).ok()?;
+    Some(UtcMicros::from_datetime(created))
 }
 
 /// `CONSUMER.INFO`, or nothing where there is no such consumer or stream.
@@ -52,6 +71,26 @@ pub(super) async fn consumer_names(
         if on_page.is_empty() || names.len() as u64 >= total {
             return Ok(names);
         }
+    }
+}
+
+/// The sequence of the first message behind `sequence` on a subject, if the stream keeps one.
+pub(crate) async fn next_message(
+    context: &Context,
+    stream: &str,
+    subject: &str,
+    sequence: u64,
+) -> Result<Option<u64>, TopologyError> {
+    let request = json!({ "seq": sequence + 1, "next_by_subj": subject });
+    let subject = format!("STREAM.MSG.GET.{stream}");
+    let found = found(self::request(context, &subject, &request).await, NO_MESSAGE_FOUND)?;
+    let Some(message) = found else { return Ok(None) };
+    match message["message"]["seq"].as_u64() {
+        Some(sequence) => Ok(Some(sequence)),
+        None => Err(TopologyError::Request {
+            request: subject,
+            error: "the answer names no sequence".to_owned(),
+        }),
     }
 }
 

@@ -4,8 +4,6 @@ use std::fmt;
 
 use async_nats::jetstream::Context;
 use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::compare::{self, Difference, Effect, FieldDifference, How, Kind, Object};
 use super::declared::{Topology, partitions_of};
@@ -133,14 +131,10 @@ impl Survey {
 
     /// When the intake stream was created.
     pub(super) fn created(&self) -> Result<UtcMicros, TopologyError> {
-        let created = self.wakes.as_ref().and_then(|info| info["created"].as_str());
-        created
-            .and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok())
-            .map(UtcMicros::from_datetime)
-            .ok_or_else(|| TopologyError::Request {
-                request: format!("STREAM.INFO.{WAKES}"),
-                error: "the answer names no time of creation".to_owned(),
-            })
+        self.wakes.as_ref().and_then(api::created).ok_or_else(|| TopologyError::Request {
+            request: format!("STREAM.INFO.{WAKES}"),
+            error: "the answer names no time of creation".to_owned(),
+        })
     }
 }
 
@@ -320,7 +314,11 @@ async fn put_lane(
     };
     let fields = compare::fields(Kind::Lane, wanted, found);
     if !fields.is_empty() {
-        api::put_consumer(context, WAKES, &name, &overlay(found, wanted)).await?;
+        let mut config = overlay(found, wanted);
+        if compare::is_rewound(found) {
+            config["deliver_policy"] = found["deliver_policy"].clone();
+        }
+        api::put_consumer(context, WAKES, &name, &config).await?;
         report.changes.push(Change::Updated(consumer(name), fields));
     }
     Ok(())

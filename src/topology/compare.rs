@@ -202,7 +202,17 @@ const RULES: [(Kind, &str, Tolerance, Option<&str>); 24] = [
 pub(super) fn fields(kind: Kind, wanted: &Value, found: &Value) -> Vec<FieldDifference> {
     let mut differences = Vec::new();
     walk(kind, "", wanted, Some(found), &mut differences);
+    if kind == Kind::Lane && is_rewound(found) {
+        differences.retain(|difference| difference.field != "deliver_policy");
+    }
     differences
+}
+
+/// Whether a lane's consumer begins amid the stream, as `wakegate streams rewind` makes it. One that
+/// begins too late is no matter of its configuration: its floor is beyond what was decided, and the
+/// worker holds the lane.
+pub(super) fn is_rewound(found: &Value) -> bool {
+    found["deliver_policy"] == "by_start_sequence"
 }
 
 fn walk(

@@ -32,8 +32,7 @@ pub struct Message {
     pub sequence: u64,
     /// The stream's timestamp in nanoseconds since the epoch; part of the wake's identity.
     pub stored_at_nanos: i128,
-    /// The request instant: the stream's timestamp, corrected so that it does not run backwards
-    /// within a lane.
+    /// The stream's timestamp in microseconds; a lane corrects it where it runs backwards.
     pub requested_at: UtcMicros,
     /// Subject as stored: `wakes.<partition>.<producer>.<organization>.<task>`.
     pub subject: Arc<str>,
@@ -65,7 +64,8 @@ pub struct Envelope {
     pub sequence: u64,
     /// See [`Message::stored_at_nanos`].
     pub stored_at_nanos: i128,
-    /// See [`Message::requested_at`].
+    /// The request instant: the stream's timestamp, corrected so that it does not run backwards
+    /// within a lane.
     pub requested_at: UtcMicros,
     /// Producer token of the subject, shortened to the limit where it is longer.
     pub producer: Producer,
@@ -189,15 +189,21 @@ impl RejectReason {
 /// Decodes one delivery. Never panics and never fails: what is at fault is a [`Rejection`].
 #[must_use]
 pub fn decode(message: &Message) -> Event {
+    decode_at(message, message.requested_at)
+}
+
+/// Decodes one delivery with the request instant that its lane gives it.
+#[must_use]
+pub fn decode_at(message: &Message, requested_at: UtcMicros) -> Event {
     let subject = Subject::split(&message.subject);
-    let envelope = envelope(message, &subject);
+    let envelope = envelope(message, requested_at, &subject);
     let content = content(message, &subject, &envelope).unwrap_or_else(|(reason, fault)| {
         Content::Rejected(Rejection { reason, fault, body: message.body.clone() })
     });
     Event { envelope, content }
 }
 
-fn envelope(message: &Message, subject: &Subject<'_>) -> Envelope {
+fn envelope(message: &Message, requested_at: UtcMicros, subject: &Subject<'_>) -> Envelope {
     let honoured = |to: &&Arc<str>| headers::may_take_outcomes(to);
     let outcome_to = message.outcome_to.as_ref().filter(honoured).cloned();
     let is_traceparent = |value: &&Arc<str>| headers::is_traceparent(value);
@@ -206,7 +212,7 @@ fn envelope(message: &Message, subject: &Subject<'_>) -> Envelope {
         stream: Arc::clone(&message.stream),
         sequence: message.sequence,
         stored_at_nanos: message.stored_at_nanos,
-        requested_at: message.requested_at,
+        requested_at,
         producer: Producer::parse(subject.producer)
             .unwrap_or_else(|_| Producer::shortened(subject.producer)),
         organization_token: Arc::from(subject.organization_token()),

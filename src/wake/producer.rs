@@ -7,7 +7,10 @@ use super::{ID_BYTES_MAX, IdFault, checked};
 
 /// The producer token of an intake subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Producer(Arc<str>);
+pub struct Producer {
+    token: Arc<str>,
+    class: ProducerClass,
+}
 
 /// The closed set that producers count under (`wakegate_wakes_total`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,40 +67,52 @@ impl Producer {
     /// # Errors
     /// [`IdFault`] when the token is too long or holds a NUL.
     pub fn parse(token: &str) -> Result<Self, IdFault> {
-        checked(token, ID_BYTES_MAX).map(Self)
+        checked(token, ID_BYTES_MAX).map(Self::of)
     }
 
     /// The token as far as it can be kept: for the envelope of an event that is rejected for it.
     #[must_use]
     pub fn shortened(token: &str) -> Self {
         let kept = token[..token.floor_char_boundary(ID_BYTES_MAX)].replace('\0', "");
-        Self(Arc::from(kept))
+        Self::of(Arc::from(kept))
+    }
+
+    fn of(token: Arc<str>) -> Self {
+        // The token `other` is itself no known producer.
+        let class = ProducerClass::ALL
+            .into_iter()
+            .find(|class| class.as_str() == &*token)
+            .unwrap_or(ProducerClass::Other);
+        Self { token, class }
     }
 
     /// The token as published.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.token
     }
 
-    /// The class to count it under. The token `other` is itself no known producer.
+    /// The token for whoever has to keep it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.token)
+    }
+
+    /// The class to count it under.
     #[must_use]
     pub fn class(&self) -> ProducerClass {
-        ProducerClass::ALL
-            .into_iter()
-            .find(|class| class.as_str() == &*self.0)
-            .unwrap_or(ProducerClass::Other)
+        self.class
     }
 }
 
 impl fmt::Display for Producer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.token)
     }
 }
 
 impl serde::Serialize for Producer {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(&self.token)
     }
 }

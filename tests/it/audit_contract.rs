@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_nats::jetstream::Context;
 use serde_json::{Value, json};
 use wakegate::audit::{AuditClass, AuditError, AuditEvent, AuditLog, JetStreamAudit, MemoryAudit};
-use wakegate::broker::{self, BrokerOptions};
+use wakegate::broker::{self, BrokerOptions, TlsFiles};
 use wakegate::store::memory::MemoryStore;
 use wakegate::store::{BatchRecord, LaneCursor, LaneKey, Recorded, Store as _};
 use wakegate::topology::{Topology, WAKE_AUDIT};
@@ -116,6 +116,8 @@ impl OnServer {
         let options = BrokerOptions {
             url: nats.url(),
             credentials_file: None,
+            tls: TlsFiles::default(),
+            inbox_prefix: "_INBOX".to_owned(),
             request_timeout: ANSWER_WITHIN,
             name: "audit-contract".to_owned(),
         };
@@ -346,16 +348,10 @@ async fn recorded(wakes: &[u64]) -> Recorded {
     let lane =
         LaneKey { stream: Arc::from("WAKES"), stream_created_at: UtcMicros::default(), lane: 0 };
     let from = store.lane_cursor(&lane).await.unwrap();
+    let to = LaneCursor { decided_sequence: from.decided_sequence + 1, ..from };
     let batch = BatchRecord {
-        lane,
-        from,
-        to: LaneCursor { decided_sequence: from.decided_sequence + 1, ..from },
-        runs: Vec::new(),
-        merges: Vec::new(),
-        merged_wakes: Vec::new(),
-        keys: Vec::new(),
-        refusals: Vec::new(),
         covers: wakes.iter().map(|n| wake_id(*n)).collect(),
+        ..BatchRecord::new(&lane, from, to)
     };
     store.record(&batch).await.unwrap()
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use wakegate::broker::{self, Broker, BrokerOptions, Link};
+use wakegate::broker::{self, Broker, BrokerOptions, Link, TlsFiles};
 
 use crate::harness::nats::{JetStream, Nats};
 
@@ -15,6 +15,8 @@ fn options(url: String) -> BrokerOptions {
     BrokerOptions {
         url,
         credentials_file: None,
+        tls: TlsFiles::default(),
+        inbox_prefix: "_INBOX".to_owned(),
         request_timeout: Duration::from_secs(2),
         name: "broker-test".to_owned(),
     }

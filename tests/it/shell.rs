@@ -47,7 +47,7 @@ fn traffic(metrics: &Metrics) {
     for hostile in HOSTILE {
         for outcome in OutcomeKind::ALL {
             let producer = Producer::parse(hostile).expect("any text may be a producer");
-            metrics.wake(outcome, producer.class());
+            metrics.wakes(outcome, producer.class(), 1);
         }
         let pause_id = hostile.to_owned();
         metrics.refused(&Refusal::PlatformPaused { pause_id: pause_id.clone() });
@@ -79,7 +79,9 @@ fn traffic(metrics: &Metrics) {
         metrics.batch_stage(*stage, Duration::from_millis(3));
     }
     metrics.batch_wakes(17);
-    metrics.wake_latency(Duration::from_millis(12));
+    let latencies = metrics.wake_latencies();
+    latencies.observe(0.012);
+    latencies.flush();
     metrics.redelivered(3);
     metrics.wakes_lost(2);
     metrics.audit_publish_failed();

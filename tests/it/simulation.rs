@@ -3,7 +3,7 @@
 //! is one run, told again by `make simulate SEEDS=<seed>`.
 //!
 //! How it works, what it imitates and what it leaves out is told in
-//! docs/decisions/0030-simulation.md.
+//! docs/decisions/0033-simulation.md.
 
 mod acts;
 pub mod audit;

@@ -1,10 +1,9 @@
 //! The real command on real servers: a nats-server of the test's own, PostgreSQL and SQLite. What a
 //! publisher, an operator and a runner can see of it, and what survives when something dies.
 
-mod stage;
-mod story;
-
-mod stall;
+pub mod stage;
+pub mod stall;
+pub mod story;
 
 mod asking;
 mod crashes;
@@ -35,4 +34,4 @@ macro_rules! on_both_databases {
         })+
     };
 }
-use on_both_databases;
+pub(crate) use on_both_databases;

@@ -12,7 +12,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use wakegate::broker::{self, BrokerOptions};
+use wakegate::broker::{self, BrokerOptions, TlsFiles};
 use wakegate::topology::{
     Change, Difference, LANE_GROUP, Topology, TopologyError, WAKES, lane_consumer,
 };
@@ -171,6 +171,8 @@ async fn context(url: &str, request_timeout: Duration) -> Context {
     let options = BrokerOptions {
         url: url.to_owned(),
         credentials_file: None,
+        tls: TlsFiles::default(),
+        inbox_prefix: "_INBOX".to_owned(),
         request_timeout,
         name: "topology-test".to_owned(),
     };

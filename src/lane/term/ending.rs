@@ -20,6 +20,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Term<'_, S, A, C> {
                 self.take_in(delivery);
             }
         } else {
+            self.watch.let_go(self.held.keys().copied());
             self.held.clear();
         }
         *feed = None;

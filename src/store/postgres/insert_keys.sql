@@ -1,4 +1,4 @@
--- Waits for a rival that has not committed yet; fewer rows than asked means that it won.
+-- No ON CONFLICT, which looks twice at each row: this waits for a rival that has not committed yet,
+-- and a key that is taken fails the statement.
 INSERT INTO wake_keys (organization_id, idempotency_key, run_id, requested_at)
-SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[])
-ON CONFLICT (organization_id, idempotency_key) DO NOTHING
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::uuid[]), unnest($4::timestamptz[])

@@ -2,8 +2,6 @@ INSERT INTO merged_wakes (
     wake_id, run_id, organization_id, idempotency_key, requested_at, decided_at,
     payload, actor_type, actor_id
 )
-SELECT * FROM unnest(
-    $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
-    $7::text[], $8::text[], $9::text[]
-)
-ON CONFLICT (wake_id) DO NOTHING
+SELECT unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]),
+       unnest($5::timestamptz[]), unnest($6::timestamptz[]),
+       unnest($7::text[]), unnest($8::text[]), unnest($9::text[])

@@ -1,11 +1,12 @@
+-- One unnest a column in the SELECT list: in FROM each would be kept as a table of its own first.
 INSERT INTO runs (
     id, organization_id, project_id, agent_profile_id, reason, idempotency_key, coalesced_count,
     degraded_reason, producer, traceparent, requested_at, decided_at,
     payload, task_id, task_unusable, actor_type, actor_id
 )
-SELECT * FROM unnest(
-    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[],
-    $8::text[], $9::text[], $10::text[], $11::timestamptz[], $12::timestamptz[],
-    $13::text[], $14::text[], $15::boolean[], $16::text[], $17::text[]
-)
-ON CONFLICT (id) DO NOTHING
+SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
+       unnest($5::text[]), unnest($6::text[]), unnest($7::integer[]),
+       unnest($8::text[]), unnest($9::text[]), unnest($10::text[]),
+       unnest($11::timestamptz[]), unnest($12::timestamptz[]),
+       unnest($13::text[]), unnest($14::text[]), unnest($15::boolean[]), unnest($16::text[]),
+       unnest($17::text[])

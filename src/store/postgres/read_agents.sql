@@ -1,6 +1,9 @@
 SELECT w.position, a.status
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY
-    AS w (organization_id, agent_profile_id, position)
+FROM (
+    SELECT generate_subscripts($1::text[], 1) AS position,
+           unnest($1::text[]) AS organization_id,
+           unnest($2::text[]) AS agent_profile_id
+) w
 CROSS JOIN LATERAL (
     SELECT s.status
     FROM agents s

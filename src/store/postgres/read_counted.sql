@@ -1,6 +1,11 @@
 SELECT w.position, r.requested_at, r.id
-FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[]) WITH ORDINALITY
-    AS w (organization_id, task_id, after, until, position)
+FROM (
+    SELECT generate_subscripts($1::text[], 1) AS position,
+           unnest($1::text[]) AS organization_id,
+           unnest($2::text[]) AS task_id,
+           unnest($3::timestamptz[]) AS after,
+           unnest($4::timestamptz[]) AS until
+) w
 CROSS JOIN LATERAL (
     SELECT c.requested_at, c.id
     FROM counted_runs c

@@ -2,8 +2,11 @@
 -- the common case, a new key, one probe. OFFSET 0 is a LIMIT that leaves nothing out.
 SELECT w.position, k.run_id, k.requested_at, m.run_id AS merged_run_id,
        m.requested_at AS merged_at
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY
-    AS w (organization_id, idempotency_key, position)
+FROM (
+    SELECT generate_subscripts($1::text[], 1) AS position,
+           unnest($1::text[]) AS organization_id,
+           unnest($2::text[]) AS idempotency_key
+) w
 CROSS JOIN LATERAL (
     SELECT s.run_id, s.requested_at
     FROM wake_keys s

@@ -1,9 +1,12 @@
-SELECT 0::bigint AS position, p.id
+SELECT 0 AS position, p.id
 FROM pauses p
 WHERE p.scope = 'platform' AND p.organization_id = '' AND p.released_at IS NULL
 UNION ALL
 SELECT w.position, p.id
-FROM unnest($1::text[]) WITH ORDINALITY AS w (organization_id, position)
+FROM (
+    SELECT generate_subscripts($1::text[], 1) AS position,
+           unnest($1::text[]) AS organization_id
+) w
 CROSS JOIN LATERAL (
     SELECT s.id
     FROM pauses s

@@ -1,15 +1,16 @@
 //! What the gates read: one statement a gate, over arrays; rows come back by position, so that no
 //! id is parsed again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use sqlx::postgres::PgRow;
 use sqlx::{Row as _, query};
 use uuid::Uuid;
 
+use super::super::distinct::distinct;
 use super::super::sightings::{Sighting, see};
 use super::super::{CountWindow, StoreError, fault};
-use super::session::Sessions;
+use super::session::{Prepared, Sessions};
 use super::timestamp::Timestamp;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
@@ -17,7 +18,7 @@ use crate::admission::facts::{
 };
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
 use crate::wake::{
-    ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, TaskId, UtcMicros, Wake, WakeId,
+    ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, UtcMicros, Wake, WakeId,
 };
 
 /// A column, or the fault of a schema that is not the one this program knows.
@@ -36,18 +37,12 @@ fn get_instant(row: &PgRow, column: &str) -> Result<UtcMicros, StoreError> {
     get::<Timestamp>(row, column).map(|at| at.0)
 }
 
-/// The element of the request that a row answers; `WITH ORDINALITY` counts from 1.
-fn asked<'a, T>(row: &PgRow, request: &'a [T]) -> Result<&'a T, StoreError> {
-    let position: i64 = get(row, "position")?;
-    usize::try_from(position - 1).ok().and_then(|index| request.get(index)).ok_or_else(|| {
-        StoreError::Unavailable { error: format!("the database answered position {position}") }
-    })
-}
-
-/// Without repetitions: a batch names few tasks, keys and agents, and many times.
-fn distinct<T: Clone + Eq + std::hash::Hash>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = HashSet::new();
-    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
+/// The element of the request that a row answers; subscripts count from 1.
+fn asked<'a, T>(row: &PgRow, request: &[&'a T]) -> Result<&'a T, StoreError> {
+    let position: i32 = get(row, "position")?;
+    usize::try_from(position - 1).ok().and_then(|index| request.get(index).copied()).ok_or_else(
+        || StoreError::Unavailable { error: format!("the database answered position {position}") },
+    )
 }
 
 pub(super) async fn identity(
@@ -57,7 +52,7 @@ pub(super) async fn identity(
     if wakes.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<Uuid> = distinct(wakes.iter().map(|wake| wake.uuid()));
+    let ids: Vec<Uuid> = distinct(wakes).into_iter().map(|wake| wake.uuid()).collect();
     let rows = sessions
         .read("the read of identity", || query(include_str!("read_identity.sql")).bind(ids.clone()))
         .await?;
@@ -87,7 +82,7 @@ pub(super) async fn agents(
     if agents.is_empty() {
         return Ok(HashMap::new());
     }
-    let agents = distinct(agents.iter().cloned());
+    let agents = distinct(agents);
     let rows = sessions
         .read("the read of agents", || {
             let (organizations, ids): (Vec<&str>, Vec<&str>) =
@@ -110,17 +105,18 @@ pub(super) async fn pauses(
     sessions: &Sessions,
     organizations: &[OrganizationId],
 ) -> Result<Pauses, StoreError> {
-    let organizations = distinct(organizations.iter().cloned());
+    let organizations = distinct(organizations);
     let rows = sessions
         .read("the read of pauses", || {
-            let names: Vec<&str> = organizations.iter().map(OrganizationId::as_str).collect();
+            let names: Vec<&str> =
+                organizations.iter().map(|organization| organization.as_str()).collect();
             query(include_str!("read_pauses.sql")).bind(names)
         })
         .await?;
     let mut pauses = Pauses::default();
     for row in &rows {
         let id: String = get(row, "id")?;
-        if get::<i64>(row, "position")? == 0 {
+        if get::<i32>(row, "position")? == 0 {
             pauses.platform = Some(id);
         } else {
             pauses.organizations.insert(asked(row, &organizations)?.clone(), id);
@@ -137,7 +133,7 @@ pub(super) async fn keys(
     if keys.is_empty() {
         return Ok(seen);
     }
-    let keys = distinct(keys.iter().cloned());
+    let keys = distinct(keys);
     let rows = sessions
         .read("the read of keys", || {
             let (organizations, names): (Vec<&str>, Vec<&str>) =
@@ -158,42 +154,60 @@ pub(super) async fn keys(
     Ok(seen)
 }
 
+/// A bucket, and the request instant of the wake that would join a run of it.
+type Asked = (MergeBucket, UtcMicros);
+
+/// Wakes that name a task and wakes that name none are looked up in an index each.
 pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
-    let asked_for: Vec<(MergeBucket, UtcMicros)> =
-        distinct(wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))));
+    let asked_for: Vec<Asked> =
+        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))).collect();
+    let (tasked, taskless): (Vec<_>, Vec<_>) =
+        distinct(&asked_for).into_iter().partition(|(bucket, _)| bucket.task_id.is_some());
     let mut queued = QueuedRuns::default();
-    if asked_for.is_empty() {
-        return Ok(queued);
-    }
-    let rows = sessions
-        .read("the read of queued runs", || {
-            let column = |value: fn(&MergeBucket) -> &str| -> Vec<&str> {
-                asked_for.iter().map(|(bucket, _)| value(bucket)).collect()
-            };
-            let tasks: Vec<Option<&str>> = asked_for
-                .iter()
-                .map(|(bucket, _)| bucket.task_id.as_ref().map(TaskId::as_str))
-                .collect();
-            let until: Vec<Timestamp> = asked_for.iter().map(|&(_, at)| Timestamp(at)).collect();
-            let after: Vec<Timestamp> =
-                asked_for.iter().map(|&(_, at)| Timestamp(at - COALESCE_WINDOW)).collect();
-            query(include_str!("read_queued.sql"))
-                .bind(column(|bucket| bucket.organization_id.as_str()))
-                .bind(column(|bucket| bucket.agent_profile_id.as_str()))
-                .bind(column(|bucket| bucket.reason.as_str()))
-                .bind(tasks)
-                .bind(after)
-                .bind(until)
-        })
-        .await?;
-    for row in &rows {
-        let (bucket, _) = asked(row, &asked_for)?;
-        let at = (get_instant(row, "requested_at")?, get_id(row, "id")?);
-        let actor_type = get::<Option<&str>>(row, "actor_type")?
-            .and_then(|actor_type| ActorType::parse(actor_type).ok());
-        queued.by_bucket.entry(bucket.clone()).or_default().insert(at, QueuedRun { actor_type });
+    for asked_for in [&tasked, &taskless] {
+        if asked_for.is_empty() {
+            continue;
+        }
+        let rows = sessions.read("the read of queued runs", || queued_query(asked_for)).await?;
+        for row in &rows {
+            let (bucket, _) = asked(row, asked_for)?;
+            let at = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+            let actor_type = get::<Option<&str>>(row, "actor_type")?
+                .and_then(|actor_type| ActorType::parse(actor_type).ok());
+            queued
+                .by_bucket
+                .entry(bucket.clone())
+                .or_default()
+                .insert(at, QueuedRun { actor_type });
+        }
     }
     Ok(queued)
+}
+
+/// Buckets that all name a task, or none of which does.
+fn queued_query(asked_for: &[&Asked]) -> Prepared {
+    let column = |value: fn(&MergeBucket) -> &str| -> Vec<&str> {
+        asked_for.iter().map(|(bucket, _)| value(bucket)).collect()
+    };
+    let tasks: Vec<&str> = asked_for
+        .iter()
+        .filter_map(|(bucket, _)| Some(bucket.task_id.as_ref()?.as_str()))
+        .collect();
+    let until: Vec<Timestamp> = asked_for.iter().map(|(_, at)| Timestamp(*at)).collect();
+    let after: Vec<Timestamp> =
+        asked_for.iter().map(|(_, at)| Timestamp(*at - COALESCE_WINDOW)).collect();
+    let text = if tasks.is_empty() {
+        include_str!("read_queued_taskless.sql")
+    } else {
+        include_str!("read_queued_tasked.sql")
+    };
+    let query = query(text)
+        .bind(column(|bucket| bucket.organization_id.as_str()))
+        .bind(column(|bucket| bucket.agent_profile_id.as_str()))
+        .bind(column(|bucket| bucket.reason.as_str()))
+        .bind(after)
+        .bind(until);
+    if tasks.is_empty() { query } else { query.bind(tasks) }
 }
 
 pub(super) async fn counted(
@@ -205,7 +219,7 @@ pub(super) async fn counted(
     if windows.is_empty() {
         return Ok(counted);
     }
-    let windows = distinct(windows.iter().cloned());
+    let windows = distinct(windows);
     let rows = sessions
         .read("the read of counted runs", || {
             let (organizations, tasks): (Vec<&str>, Vec<&str>) = windows

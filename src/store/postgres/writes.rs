@@ -142,8 +142,12 @@ async fn write<'t>(
         if rows == 0 {
             continue;
         }
-        let affected =
-            execute(&mut transaction, statement(batch)?).await.map_err(|error| refused(&error))?;
+        let affected = execute(&mut transaction, statement(batch)?).await;
+        let affected = affected.map_err(|error| match sqlstate(&error).as_deref() {
+            // Each of these tables has one unique key. The statement was the transaction's last.
+            Some("23505") => RecordError::RaceLost { what },
+            _ => refused(&error),
+        })?;
         if affected != rows as u64 {
             return Err(RecordError::RaceLost { what });
         }

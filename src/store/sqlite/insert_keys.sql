@@ -1,4 +1,3 @@
--- Fewer rows than asked means that another lane took one.
+-- A key that is taken fails the statement.
 INSERT INTO wake_keys (organization_id, idempotency_key, run_id, requested_at)
-VALUES (?, ?, ?, ?)
-ON CONFLICT (organization_id, idempotency_key) DO NOTHING
+SELECT * FROM (VALUES (?, ?, ?, ?)) AS w WHERE column3 IS NOT NULL

@@ -3,5 +3,5 @@ INSERT INTO runs (
     degraded_reason, producer, traceparent, requested_at, decided_at,
     payload, task_id, task_unusable, actor_type, actor_id
 )
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS w
+WHERE column1 IS NOT NULL

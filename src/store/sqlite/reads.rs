@@ -1,14 +1,16 @@
 //! What the gates read: one statement a gate and a few hundred wakes; rows come back by position,
 //! so that no id is parsed again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use sqlx::Row as _;
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use uuid::fmt::Hyphenated;
 
+use super::super::distinct::distinct;
 use super::super::sightings::{Sighting, see};
 use super::super::{CountWindow, StoreError, fault};
+use super::rows::Statement;
 use super::session::Sessions;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
@@ -18,6 +20,14 @@ use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
 use crate::wake::{
     ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, UtcMicros, Wake, WakeId,
 };
+
+static READ_IDENTITY: Statement = Statement::new(include_str!("read_identity.sql"));
+static READ_AGENTS: Statement = Statement::new(include_str!("read_agents.sql"));
+static READ_PAUSES: Statement = Statement::new(include_str!("read_pauses.sql"));
+static READ_KEYS: Statement = Statement::new(include_str!("read_keys.sql"));
+static READ_QUEUED_TASKED: Statement = Statement::new(include_str!("read_queued_tasked.sql"));
+static READ_QUEUED_TASKLESS: Statement = Statement::new(include_str!("read_queued_taskless.sql"));
+static READ_COUNTED: Statement = Statement::new(include_str!("read_counted.sql"));
 
 /// A column, or the fault of a schema that is not the one this program knows.
 fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T, StoreError>
@@ -36,28 +46,22 @@ fn get_instant(row: &SqliteRow, column: &str) -> Result<UtcMicros, StoreError> {
 }
 
 /// The element of the request that a row answers.
-fn asked<'a, T>(row: &SqliteRow, request: &'a [T]) -> Result<&'a T, StoreError> {
+fn asked<'a, T>(row: &SqliteRow, request: &[&'a T]) -> Result<&'a T, StoreError> {
     let position: i64 = get(row, "position")?;
-    usize::try_from(position).ok().and_then(|index| request.get(index)).ok_or_else(|| {
+    usize::try_from(position).ok().and_then(|index| request.get(index).copied()).ok_or_else(|| {
         StoreError::Unavailable { error: format!("the database answered position {position}") }
     })
-}
-
-/// Without repetitions: a batch names few tasks, keys and agents, and many times.
-fn distinct<T: Clone + Eq + std::hash::Hash>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = HashSet::new();
-    items.into_iter().filter(|item| seen.insert(item.clone())).collect()
 }
 
 pub(super) async fn identity(
     sessions: &Sessions,
     wakes: &[WakeId],
 ) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
-    let wakes = distinct(wakes.iter().copied());
+    let wakes = distinct(wakes);
     let rows = sessions
         .read(
             "the read of identity",
-            include_str!("read_identity.sql"),
+            &READ_IDENTITY,
             &wakes,
             |query, _, wake| query.bind(wake.uuid().hyphenated()),
             None,
@@ -86,14 +90,14 @@ pub(super) async fn agents(
     sessions: &Sessions,
     agents: &[Scoped<AgentId>],
 ) -> Result<HashMap<Scoped<AgentId>, AgentStatus>, StoreError> {
-    let agents = distinct(agents.iter().cloned());
+    let agents = distinct(agents);
     let rows = sessions
         .read(
             "the read of agents",
-            include_str!("read_agents.sql"),
+            &READ_AGENTS,
             &agents,
             |query, position, (organization, agent)| {
-                query.bind(position).bind(organization.to_string()).bind(agent.to_string())
+                query.bind(position).bind(organization.shared()).bind(agent.shared())
             },
             None,
         )
@@ -113,7 +117,7 @@ pub(super) async fn pauses(
     sessions: &Sessions,
     organizations: &[OrganizationId],
 ) -> Result<Pauses, StoreError> {
-    let organizations = distinct(organizations.iter().cloned());
+    let organizations = distinct(organizations);
     let mut pauses = Pauses::default();
     let platform =
         sessions.read_plain("the read of pauses", include_str!("read_platform_pause.sql")).await?;
@@ -123,9 +127,9 @@ pub(super) async fn pauses(
     let rows = sessions
         .read(
             "the read of pauses",
-            include_str!("read_pauses.sql"),
+            &READ_PAUSES,
             &organizations,
-            |query, position, organization| query.bind(position).bind(organization.to_string()),
+            |query, position, organization| query.bind(position).bind(organization.shared()),
             None,
         )
         .await?;
@@ -139,14 +143,14 @@ pub(super) async fn keys(
     sessions: &Sessions,
     keys: &[Scoped<IdempotencyKey>],
 ) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
-    let keys = distinct(keys.iter().cloned());
+    let keys = distinct(keys);
     let rows = sessions
         .read(
             "the read of keys",
-            include_str!("read_keys.sql"),
+            &READ_KEYS,
             &keys,
             |query, position, (organization, key)| {
-                query.bind(position).bind(organization.to_string()).bind(key.to_string())
+                query.bind(position).bind(organization.shared()).bind(key.shared())
             },
             None,
         )
@@ -166,18 +170,18 @@ pub(super) async fn keys(
     Ok(seen)
 }
 
+/// A bucket, and the request instant of the wake that would join a run of it.
+type Asked = (MergeBucket, UtcMicros);
+
 /// Wakes that name a task and wakes that name none are looked up in an index each.
 pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
-    let asked_for =
-        distinct(wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))));
+    let asked_for: Vec<Asked> =
+        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))).collect();
     let (tasked, taskless): (Vec<_>, Vec<_>) =
-        asked_for.into_iter().partition(|(bucket, _)| bucket.task_id.is_some());
+        distinct(&asked_for).into_iter().partition(|(bucket, _)| bucket.task_id.is_some());
     let what = "the read of queued runs";
     let mut queued = QueuedRuns::default();
-    for (asked_for, text) in [
-        (tasked, include_str!("read_queued_tasked.sql")),
-        (taskless, include_str!("read_queued_taskless.sql")),
-    ] {
+    for (asked_for, text) in [(tasked, &READ_QUEUED_TASKED), (taskless, &READ_QUEUED_TASKLESS)] {
         let rows = sessions
             .read(
                 what,
@@ -186,11 +190,11 @@ pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<Queue
                 |query, position, (bucket, at)| {
                     let query = query
                         .bind(position)
-                        .bind(bucket.organization_id.to_string())
-                        .bind(bucket.agent_profile_id.to_string())
-                        .bind(bucket.reason.to_string());
+                        .bind(bucket.organization_id.shared())
+                        .bind(bucket.agent_profile_id.shared())
+                        .bind(bucket.reason.shared());
                     let query = match &bucket.task_id {
-                        Some(task) => query.bind(task.to_string()),
+                        Some(task) => query.bind(task.shared()),
                         None => query,
                     };
                     query.bind((*at - COALESCE_WINDOW).micros()).bind(at.micros())
@@ -218,17 +222,17 @@ pub(super) async fn counted(
     windows: &[CountWindow],
     runs_max: u32,
 ) -> Result<CountedRuns, StoreError> {
-    let windows = distinct(windows.iter().cloned());
+    let windows = distinct(windows);
     let rows = sessions
         .read(
             "the read of counted runs",
-            include_str!("read_counted.sql"),
+            &READ_COUNTED,
             &windows,
             |query, position, window| {
                 query
                     .bind(position)
-                    .bind(window.organization_id.to_string())
-                    .bind(window.task_id.to_string())
+                    .bind(window.organization_id.shared())
+                    .bind(window.task_id.shared())
                     .bind((window.at - ALLOWANCE_WINDOW).micros())
                     .bind(window.at.micros())
             },

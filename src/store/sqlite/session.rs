@@ -15,11 +15,17 @@ use sqlx::{SqlitePool, query};
 use super::super::lease::{self, Lease};
 use super::super::options::with_grace;
 use super::super::{StoreError, StoreOptions, fault};
-use super::rows::{Prepared, chunks, over_rows};
+use super::rows::{Prepared, Statement};
 
 /// Steps of SQLite's machine between two looks at the clock: about a millisecond. The statements
 /// that end a transaction take fewer, so that they are never cut short.
 const PROGRESS_STEPS: i32 = 20_000;
+/// Pages of 4 KiB in the write-ahead log before they are copied into the file. A batch changes some
+/// hundred, many of them in every batch; SQLite's own 1,000 would copy and synchronize every second
+/// commit.
+const CHECKPOINT_PAGES: &str = "8000";
+/// Rows that SQLite's thread may be ahead of their reader: a batch's worth, or it stops and starts.
+const ROWS_BUFFERED: usize = 1_024;
 
 /// The connections of one store.
 #[derive(Debug, Clone)]
@@ -47,13 +53,15 @@ pub(super) fn configure(target: SqliteConnectOptions) -> SqliteConnectOptions {
         .journal_mode(SqliteJournalMode::Wal)
         // A commit that was answered survives a power cut, or `Recorded` proves nothing.
         .synchronous(SqliteSynchronous::Full)
+        .row_buffer_size(ROWS_BUFFERED)
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
 }
 
 impl Sessions {
     pub(super) fn open(target: &SqliteConnectOptions, options: &StoreOptions) -> Self {
-        // The readers' part is what PostgreSQL would have for both.
-        let readers = options.connections_max.saturating_sub(1).max(1);
-        let reads = pool(target.clone().pragma("query_only", "ON"), options.read_deadline, readers);
+        // One reader is as fast as many: every commit invalidates what each has cached, and each
+        // keeps its own statements and pages in memory.
+        let reads = pool(target.clone().pragma("query_only", "ON"), options.read_deadline, 1);
         let writer = pool(target.clone(), options.record_deadline, 1);
         Self { reads, writer, options: *options }
     }
@@ -63,29 +71,33 @@ impl Sessions {
     }
 
     /// Rows of a read over items, within the reads' deadline. `bind` binds one item, with its
-    /// position, for the row of `text`; `limit` is bound last, where the text has one.
+    /// position, for a row of the statement; `limit` is bound last, where the text has one.
     pub(super) async fn read<T: Sync>(
         &self,
         what: &'static str,
-        text: &'static str,
+        statement: &Statement,
         items: &[T],
         bind: impl Fn(Prepared, i64, &T) -> Prepared + Send + Sync,
         limit: Option<i64>,
     ) -> Result<Vec<SqliteRow>, StoreError> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
         let deadline = self.options.read_deadline;
         let work = async {
             let mut lease = lease(&self.reads, deadline).await?;
             let mut all = Vec::new();
-            let mut position = 0;
-            for chunk in chunks(items) {
-                let mut query = over_rows(text, chunk.len());
-                for item in chunk {
-                    query = bind(query, position, item);
+            let (mut position, mut left) = (0, items);
+            while !left.is_empty() {
+                let bind = |query: Prepared, item: &T| {
                     position += 1;
-                }
-                if let Some(limit) = limit {
-                    query = query.bind(limit);
-                }
+                    bind(query, position - 1, item)
+                };
+                let (query, later) = match limit {
+                    None => statement.over(left, bind),
+                    Some(limit) => statement.over_with(left, bind, limit),
+                };
+                left = later;
                 match query.fetch_all(&mut *lease).await {
                     Ok(rows) => all.extend(rows),
                     Err(error) => return Err(settle(lease, error)),
@@ -203,6 +215,12 @@ fn primary_code(error: &sqlx::Error) -> Option<u32> {
 /// Whether somebody else holds the file's lock.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     matches!(primary_code(error), Some(5 | 6))
+}
+
+/// Whether a row with this key is there already: `SQLITE_CONSTRAINT_PRIMARYKEY` or `_UNIQUE`.
+pub(super) fn is_taken(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(code.as_deref(), Some("1555" | "2067"))
 }
 
 /// Whose fault: too big (18), a constraint (19; those that are expected are not errors here), a type

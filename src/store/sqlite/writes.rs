@@ -8,10 +8,16 @@ use super::super::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RecordError, Recorded,
     RefusedWake, StoreError, fault,
 };
-use super::rows::{Prepared, bind_merged_payload, bind_run_payload, chunks, over_rows};
-use super::session::{Failure, Sessions, classify};
+use super::rows::{Prepared, Statement, bind_merged_payload, bind_run_payload};
+use super::session::{Failure, Sessions, classify, is_taken};
 use crate::admission::decision::DegradedReason;
 use crate::wake::{IdempotencyKey, ProjectId, TaskId, UtcMicros, WakeId};
+
+static INSERT_KEYS: Statement = Statement::new(include_str!("insert_keys.sql"));
+static INSERT_RUNS: Statement = Statement::new(include_str!("insert_runs.sql"));
+static MERGE_RUNS: Statement = Statement::new(include_str!("merge_runs.sql"));
+static INSERT_MERGED: Statement = Statement::new(include_str!("insert_merged.sql"));
+static INSERT_REFUSED: Statement = Statement::new(include_str!("insert_refused.sql"));
 
 impl From<Failure> for RecordError {
     fn from(failure: Failure) -> Self {
@@ -116,16 +122,13 @@ async fn write<'t>(
         return Err(RecordError::LaneLost);
     }
     let connection = &mut *transaction;
-    let text = include_str!("insert_keys.sql");
-    execute(connection, text, &batch.keys, bind_key, "a key").await?;
-    let text = include_str!("insert_runs.sql");
-    execute(connection, text, &batch.runs, bind_run, "the id of a run").await?;
-    let text = include_str!("merge_runs.sql");
-    execute(connection, text, &batch.merges, bind_merge, "a run that was queued").await?;
-    let text = include_str!("insert_merged.sql");
-    execute(connection, text, &batch.merged_wakes, bind_merged, "the id of a merged wake").await?;
-    let text = include_str!("insert_refused.sql");
-    execute(connection, text, &batch.refusals, bind_refused, "the id of a refused wake").await?;
+    execute(connection, &INSERT_KEYS, &batch.keys, bind_key, "a key").await?;
+    execute(connection, &INSERT_RUNS, &batch.runs, bind_run, "the id of a run").await?;
+    execute(connection, &MERGE_RUNS, &batch.merges, bind_merge, "a run that was queued").await?;
+    let what = "the id of a merged wake";
+    execute(connection, &INSERT_MERGED, &batch.merged_wakes, bind_merged, what).await?;
+    let what = "the id of a refused wake";
+    execute(connection, &INSERT_REFUSED, &batch.refusals, bind_refused, what).await?;
     Ok(transaction)
 }
 
@@ -154,28 +157,33 @@ async fn fence(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Writes a row for each item, or loses the race for `what`.
+/// Writes a row for each item, or loses the race for `what`: each of these tables has one unique
+/// key.
 async fn execute<T: Sync>(
     connection: &mut SqliteConnection,
-    text: &'static str,
+    statement: &Statement,
     items: &[T],
     bind: fn(Prepared, &T) -> Prepared,
     what: &'static str,
 ) -> Result<(), RecordError> {
-    for chunk in chunks(items) {
-        let statement = chunk.iter().fold(over_rows(text, chunk.len()), bind);
-        let done = statement.execute(&mut *connection).await.map_err(|error| refused(&error))?;
-        if done.rows_affected() != chunk.len() as u64 {
+    let mut left = items;
+    while !left.is_empty() {
+        let (query, later) = statement.over(left, bind);
+        let done = query.execute(&mut *connection).await.map_err(|error| {
+            if is_taken(&error) { RecordError::RaceLost { what } } else { refused(&error) }
+        })?;
+        if done.rows_affected() != (left.len() - later.len()) as u64 {
             return Err(RecordError::RaceLost { what });
         }
+        left = later;
     }
     Ok(())
 }
 
 fn bind_key(query: Prepared, key: &NewKey) -> Prepared {
     query
-        .bind(key.organization_id.to_string())
-        .bind(key.idempotency_key.to_string())
+        .bind(key.organization_id.shared())
+        .bind(key.idempotency_key.shared())
         .bind(key.run_id.uuid().hyphenated())
         .bind(key.requested_at.micros())
 }
@@ -184,15 +192,15 @@ fn bind_run(query: Prepared, run: &NewRun) -> Prepared {
     let wake = &run.wake;
     let query = query
         .bind(wake.id.uuid().hyphenated())
-        .bind(wake.organization_id.to_string())
-        .bind(wake.project_id.as_ref().map(ProjectId::to_string))
-        .bind(wake.agent_profile_id.to_string())
-        .bind(wake.reason.to_string())
-        .bind(wake.occurrence.key().map(IdempotencyKey::to_string))
+        .bind(wake.organization_id.shared())
+        .bind(wake.project_id.as_ref().map(ProjectId::shared))
+        .bind(wake.agent_profile_id.shared())
+        .bind(wake.reason.shared())
+        .bind(wake.occurrence.key().map(IdempotencyKey::shared))
         .bind(i64::from(run.coalesced_count))
         .bind(run.degraded.map(DegradedReason::as_str))
-        .bind(wake.producer.to_string())
-        .bind(wake.traceparent.as_deref().map(str::to_owned))
+        .bind(wake.producer.shared())
+        .bind(wake.traceparent.clone())
         .bind(wake.requested_at.micros())
         .bind(run.decided_at.micros());
     bind_run_payload(query, &run.payload)
@@ -208,8 +216,8 @@ fn bind_merged(query: Prepared, merged: &MergedWake) -> Prepared {
     let query = query
         .bind(wake.id.uuid().hyphenated())
         .bind(merged.run_id.uuid().hyphenated())
-        .bind(wake.organization_id.to_string())
-        .bind(wake.occurrence.key().map(IdempotencyKey::to_string))
+        .bind(wake.organization_id.shared())
+        .bind(wake.occurrence.key().map(IdempotencyKey::shared))
         .bind(wake.requested_at.micros())
         .bind(merged.decided_at.micros());
     bind_merged_payload(query, &wake.payload)
@@ -218,8 +226,8 @@ fn bind_merged(query: Prepared, merged: &MergedWake) -> Prepared {
 fn bind_refused(query: Prepared, refused: &RefusedWake) -> Prepared {
     query
         .bind(refused.wake.id.uuid().hyphenated())
-        .bind(refused.wake.organization_id.to_string())
-        .bind(refused.wake.payload.task().task().map(TaskId::to_string))
+        .bind(refused.wake.organization_id.shared())
+        .bind(refused.wake.payload.task().task().map(TaskId::shared))
         .bind(refused.reason)
         .bind(refused.record.clone())
         .bind(refused.wake.requested_at.micros())

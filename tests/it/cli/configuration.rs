@@ -28,6 +28,9 @@ const WRONG_VARIABLES: &[(&str, &str, &str)] = &[
         "none.creds",
         "nats.credentials_file: \"none.creds\" is no file",
     ),
+    ("WAKEGATE_NATS_TLS_CA_FILE", "none.pem", "nats.tls_ca_file: \"none.pem\" is no file"),
+    ("WAKEGATE_NATS_INBOX_PREFIX", "_INBOX.>", "nats.inbox_prefix: wants tokens of letters"),
+    ("WAKEGATE_NATS_INBOX_PREFIX", "a..b", "nats.inbox_prefix: wants tokens of letters"),
     (
         "WAKEGATE_NATS_REQUEST_TIMEOUT_MS",
         "99",

@@ -6,6 +6,7 @@ use wakegate::store::Store;
 use super::on_both_databases;
 use super::scope::exhaust;
 use crate::harness::case::Case;
+use crate::harness::flaky::{FailsOnce, Flaky};
 use crate::harness::logs::Logs;
 use crate::harness::world::{MINUTE, SECOND, T0, brief, mutation, requested};
 
@@ -61,12 +62,12 @@ async fn ac_002_02_a_read_that_recovers_at_once_is_not_degraded<S: Store>(mut ca
     let delivery = case.world.stored(&[wake]).remove(0);
     let event = wakegate::wake::decode::decode(&delivery.message);
     let wakegate::wake::decode::Content::Wake(wake) = &event.content else { panic!("a wake") };
-    let flaky = crate::harness::flaky::FailsOnce::new(case.world.bench.store.clone());
+    let flaky = Flaky::<_, FailsOnce>::new(case.world.bench.store.clone());
     let loaded = load(&flaky, case.world.cursor, &[wake], false).await;
     assert!(loaded.failed.is_empty(), "{:?}", loaded.failed);
     let counted = loaded.facts.counted.expect("read at the second attempt");
     assert_eq!(counted.by_task.values().map(std::collections::BTreeSet::len).sum::<usize>(), 5);
-    assert_eq!(flaky.counted_reads(), 2);
+    assert_eq!(flaky.faults.counted_reads(), 2);
 }
 
 async fn ac_002_03_tp_13_an_unattributable_task_admits_counts_and_logs<S: Store>(

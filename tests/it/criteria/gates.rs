@@ -1,5 +1,6 @@
 //! Gates 1 and 2, and each gate's posture when its own read fails on a real database.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -226,7 +227,11 @@ async fn posture_a_store_that_stays_away_costs_the_lane_and_acknowledges_nothing
     let wakes: Vec<_> =
         (0..3).map(|i| mutation(T0 + i, &format!("t{i}"), "", "builder", json!(i))).collect();
     let deliveries = case.world.stored(&wakes);
-    let end = case.world.bench.work(case.world.cursor, deliveries.clone()).await;
+    let end = case
+        .world
+        .bench
+        .work(case.world.cursor, deliveries.iter().cloned().map(Arc::new).collect())
+        .await;
     assert_eq!(end, BatchEnd::StoreAway);
     assert!(case.world.acknowledged().is_empty());
     assert_eq!(case.outside.run_count().await, 0);

@@ -1,4 +1,4 @@
-//! A real store whose first count fails, as a blip on its connection would have it.
+//! A real store that fails where a test wants it to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,25 +13,60 @@ use wakegate::store::{
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
-/// Passes everything through but the first read of counted runs.
-#[derive(Clone)]
-pub struct FailsOnce<S> {
-    store: S,
-    counted_reads: Arc<AtomicU32>,
-}
-
-impl<S> FailsOnce<S> {
-    pub fn new(store: S) -> Self {
-        Self { store, counted_reads: Arc::default() }
+/// What goes wrong before a call reaches the store; by default nothing.
+pub trait Faults: Send + Sync + 'static {
+    /// Before counted runs are read.
+    fn counting(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
+    /// Before a batch is recorded.
+    fn recording(&self, _batch: &BatchRecord) -> Result<(), RecordError> {
+        Ok(())
+    }
+}
+
+/// A store that passes everything through, with these faults.
+pub struct Flaky<S, F> {
+    store: S,
+    pub faults: Arc<F>,
+}
+
+impl<S, F: Default> Flaky<S, F> {
+    pub fn new(store: S) -> Self {
+        Self { store, faults: Arc::default() }
+    }
+}
+
+impl<S: Clone, F> Clone for Flaky<S, F> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), faults: Arc::clone(&self.faults) }
+    }
+}
+
+/// The first read of counted runs fails, as a blip on its connection would have it.
+#[derive(Default)]
+pub struct FailsOnce {
+    counted_reads: AtomicU32,
+}
+
+impl FailsOnce {
     /// How often the count was read, the failed one included.
     pub fn counted_reads(&self) -> u32 {
         self.counted_reads.load(Ordering::SeqCst)
     }
 }
 
-impl<S: Store> Store for FailsOnce<S> {
+impl Faults for FailsOnce {
+    fn counting(&self) -> Result<(), StoreError> {
+        if self.counted_reads.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(StoreError::Unavailable { error: "connection reset".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+impl<S: Store, F: Faults> Store for Flaky<S, F> {
     async fn lane_cursor(&self, lane: &LaneKey) -> Result<LaneCursor, StoreError> {
         self.store.lane_cursor(lane).await
     }
@@ -70,13 +105,12 @@ impl<S: Store> Store for FailsOnce<S> {
         windows: &[CountWindow],
         runs_max: u32,
     ) -> Result<CountedRuns, StoreError> {
-        if self.counted_reads.fetch_add(1, Ordering::SeqCst) == 0 {
-            return Err(StoreError::Unavailable { error: "connection reset".to_owned() });
-        }
+        self.faults.counting()?;
         self.store.read_counted(windows, runs_max).await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
+        self.faults.recording(batch)?;
         self.store.record(batch).await
     }
 

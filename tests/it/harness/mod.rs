@@ -1,6 +1,7 @@
 //! Starts the real servers that the tests run against, and stands in for everybody else.
 
 pub mod case;
+pub mod cluster;
 pub mod command;
 pub mod flaky;
 pub mod golden;
@@ -9,6 +10,7 @@ pub mod logs;
 pub mod nats;
 pub mod outside;
 pub mod postgres;
+pub mod proxy;
 pub mod sqlite;
 pub mod worker;
 pub mod world;

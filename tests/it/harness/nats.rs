@@ -122,6 +122,12 @@ impl Nats {
         }
     }
 
+    /// Loses everything that the server has stored; it must not be running.
+    pub(crate) fn lose_everything(&self) {
+        assert!(self.supervisor.is_none(), "the server is running");
+        fs::remove_dir_all(self.path.join("jetstream")).expect("it has stored something");
+    }
+
     /// Where the server logs; the end of it belongs into a panic message.
     pub(crate) fn log(&self) -> String {
         let path = self.log_path();

@@ -62,7 +62,12 @@ impl Default for OutsideRun<'_> {
 impl Outside {
     /// Runs statements that both dialects understand.
     pub async fn execute(&self, sql: &str) {
-        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        let sql = match self {
+            // A connection that has not seen what another one renamed looks first.
+            Self::Sqlite(_) => format!("SELECT 1 FROM sqlite_schema LIMIT 1; {sql}"),
+            Self::Postgres(_) => sql.to_owned(),
+        };
+        let sql = sqlx::AssertSqlSafe(sql);
         match self {
             Self::Sqlite(pool) => sqlx::raw_sql(sql).execute(pool).await.map(|_| ()),
             Self::Postgres(pool) => sqlx::raw_sql(sql).execute(pool).await.map(|_| ()),

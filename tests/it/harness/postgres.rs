@@ -4,6 +4,7 @@
 //! it ends: a shell holds the other end of a pipe, stops the server at its end and deletes its
 //! directory.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -123,8 +124,30 @@ fn cluster() -> &'static Cluster {
     CLUSTER.get_or_init(|| {
         let bin = binaries();
         // Between looking for a free port and taking it somebody else may have it.
-        (0..5).find_map(|_| start(&bin)).expect("PostgreSQL found no free port in five attempts")
+        (0..5)
+            .find_map(|_| start(&bin, &[]))
+            .expect("PostgreSQL found no free port in five attempts")
     })
+}
+
+/// A server of one test's own, gone when this is dropped.
+pub struct OwnServer(Cluster);
+
+impl OwnServer {
+    /// With more settings, `name=value`. Whoever runs the server gets the files of `owned`.
+    pub fn start(settings: &[String], owned: &Path) -> Self {
+        if let Some(user) = unprivileged_user() {
+            run(Command::new("chown").arg("-R").arg(user).arg(owned));
+        }
+        let bin = binaries();
+        let started = (0..5).find_map(|_| start(&bin, settings));
+        Self(started.expect("PostgreSQL found no free port in five attempts"))
+    }
+
+    /// `127.0.0.1:<port>`; the role `postgres` may do everything.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.0.port)
+    }
 }
 
 /// The directory of the newest PostgreSQL.
@@ -140,8 +163,16 @@ fn binaries() -> PathBuf {
         .unwrap_or_else(|| panic!("PostgreSQL is missing: {INSTALL}"))
 }
 
-fn start(bin: &Path) -> Option<Cluster> {
-    let directory = tempfile::Builder::new().prefix("wakegate-pg-").tempdir().unwrap().keep();
+/// An empty cluster below a directory of its own, and the script that supervises its server, not
+/// started yet: the port is the server's, and its standard input the script's.
+pub(super) fn supervised(
+    script: &str,
+    prefix: &str,
+    connections: u32,
+    settings: impl IntoIterator<Item: AsRef<OsStr>>,
+) -> (Command, PathBuf, u16) {
+    let bin = binaries();
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir().unwrap().keep();
     let user = unprivileged_user();
     if let Some(user) = &user {
         run(Command::new("chown").arg(user).arg(&directory));
@@ -154,15 +185,23 @@ fn start(bin: &Path) -> Option<Cluster> {
     let port = free_port();
     let server = as_user(user.as_deref(), &bin.join("postgres"));
     let mut supervisor = Command::new("sh");
-    supervisor.args(["-c", SUPERVISE, "sh"]).arg(&directory);
+    supervisor.args(["-c", script, "sh"]).arg(&directory);
     supervisor.arg(server.get_program()).args(server.get_args());
-    supervisor.arg("-D").arg(&data).arg("-k").arg(&directory);
-    supervisor.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-N", "300"]);
-    for setting in ["fsync=off", "full_page_writes=off", "shared_buffers=64MB"] {
-        supervisor.args(["-c", setting]);
+    supervisor.arg("-D").arg(&data).arg("-k").arg(&directory).args(["-h", "127.0.0.1"]);
+    supervisor.args(["-p", &port.to_string(), "-N", &connections.to_string()]);
+    supervisor.args(["-c", "fsync=off"]);
+    for setting in settings {
+        supervisor.arg("-c").arg(setting);
     }
-    let supervisor =
-        supervisor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    supervisor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    (supervisor, directory, port)
+}
+
+fn start(bin: &Path, settings: &[String]) -> Option<Cluster> {
+    let ours = ["full_page_writes=off", "shared_buffers=64MB"];
+    let settings = ours.into_iter().chain(settings.iter().map(String::as_str));
+    let (mut supervisor, directory, port) = supervised(SUPERVISE, "wakegate-pg-", 300, settings);
+    let supervisor = supervisor.spawn();
     let cluster =
         Cluster { bin: bin.to_owned(), directory, port, _supervisor: supervisor.unwrap() };
     answers(&cluster).then_some(cluster)
@@ -189,7 +228,7 @@ fn answers(cluster: &Cluster) -> bool {
 }
 
 /// `initdb` and `postgres` refuse to run as root; then somebody else has to.
-fn unprivileged_user() -> Option<String> {
+pub(super) fn unprivileged_user() -> Option<String> {
     let uid = |name: &[&str]| {
         let found = Command::new("id").arg("-u").args(name).stderr(Stdio::null()).output();
         let found = found.ok().filter(|found| found.status.success())?;
@@ -215,7 +254,7 @@ fn group(user: &str) -> String {
     String::from_utf8(found.stdout).unwrap()
 }
 
-fn run(command: &mut Command) {
+pub(super) fn run(command: &mut Command) {
     let name = command.get_program().to_owned();
     let output = match command.current_dir("/").stdin(Stdio::null()).output() {
         Ok(output) => output,

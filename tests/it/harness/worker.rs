@@ -57,6 +57,11 @@ impl Worker {
         self.child.id()
     }
 
+    /// Where it serves HTTP.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// Waits until `/readyz` answers 200.
     pub(crate) async fn ready(&self) {
         self.until_readyz("the worker is not ready", |answer| answer.status == 200).await;

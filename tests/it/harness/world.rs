@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::audit::{AckPermit, AuditEvent};
 use wakegate::clock::Clock;
-use wakegate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use wakegate::intake::{
+    BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
+};
 use wakegate::lane::LaneOptions;
 use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
@@ -140,6 +142,15 @@ impl LaneConsumer for Acknowledged {
         Ok(LaneInfo::default())
     }
 
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        let created = UtcMicros::from_micros(T0 - 1_000 * MINUTE);
+        Ok(StreamView { created, first_sequence: 1, last_sequence: 0, removed_amid: 0 })
+    }
+
+    async fn next_after(&self, _: u64) -> Result<Option<u64>, BrokerError> {
+        Ok(None)
+    }
+
     async fn progress(&self, _: &Delivery) -> Result<(), BrokerError> {
         Ok(())
     }
@@ -258,7 +269,7 @@ impl<S: Store> World<S> {
                 self.next_reply += 1;
                 delivery.message.outcome_to = Some(Arc::from(subject.as_str()));
                 subjects.push(subject);
-                delivery
+                Arc::new(delivery)
             })
             .collect();
         match self.bench.work(self.cursor, batch).await {

@@ -37,8 +37,7 @@ impl AuditLog for SimAudit {
         self.world.lag(self.me, lag).await;
         self.world.with(|inside| {
             for event in &events[..stored] {
-                inside.note(|| format!("{} audits {}", self.me, event.message_id()));
-                inside.oracle.audited(event);
+                inside.audited(self.me, event);
             }
         });
         self.world.lag(self.me, lag / 2).await;

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use wakegate::audit::AckPermit;
-use wakegate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use wakegate::intake::{
+    BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
+};
 
 use super::events::EventFault;
 use super::network::Client;
 use super::oracle::Invariant;
+use super::run::lane_key;
 use super::server::ClientId;
 use super::worker::{Me, Point};
 use super::world::{Inside, World};
@@ -113,8 +116,31 @@ impl LaneConsumer for SimConsumer {
             unacknowledged: info.unacknowledged,
             ack_floor: info.ack_floor,
             delivered: info.delivered,
+            last_delivery: info.last_delivery,
+            waiting: info.waiting,
             pin_id: info.pin,
         })
+    }
+
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        self.world.pass(self.me, Point::Before("stream")).await;
+        let view = self.request(|inside| StreamView {
+            created: lane_key(0).stream_created_at,
+            first_sequence: 1,
+            last_sequence: inside.oracle.published as u64,
+            removed_amid: 0,
+        });
+        let view = view.await;
+        self.world.pass(self.me, Point::After("stream")).await;
+        view
+    }
+
+    async fn next_after(&self, sequence: u64) -> Result<Option<u64>, BrokerError> {
+        self.world.pass(self.me, Point::Before("next_after")).await;
+        let lane = self.lane();
+        let next = self.request(move |inside| inside.servers[lane].next_after(sequence)).await;
+        self.world.pass(self.me, Point::After("next_after")).await;
+        next
     }
 
     async fn progress(&self, delivery: &Delivery) -> Result<(), BrokerError> {

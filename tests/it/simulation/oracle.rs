@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use wakegate::audit::AuditEvent;
+use wakegate::audit::{AuditClass, AuditEvent};
 use wakegate::intake::Verdict;
 use wakegate::store::BatchRecord;
 use wakegate::wake::WakeId;
@@ -42,6 +42,8 @@ pub enum Invariant {
     SameAnswer,
     /// Nothing is decided from facts older than one attempt.
     Fresh,
+    /// Nothing is called lost that the stream keeps.
+    NothingLost,
     /// A lane that waits keeps what it has.
     NoNak,
     /// What a lane keeps is bounded.
@@ -190,7 +192,7 @@ impl Oracle {
         }
     }
 
-    pub fn audited(&mut self, event: &AuditEvent) {
+    fn audited(&mut self, event: &AuditEvent) {
         self.audited.entry(event.message_id()).or_insert_with(|| event.clone());
     }
 
@@ -229,6 +231,15 @@ impl Oracle {
 }
 
 impl Inside {
+    /// Something is stored on the audit stream.
+    pub fn audited(&mut self, me: Me, event: &AuditEvent) {
+        self.note(|| format!("{me} audits {}", event.message_id()));
+        if event.class == AuditClass::Lost {
+            self.breach(Invariant::NothingLost, || format!("{me} says {}", event.record));
+        }
+        self.oracle.audited(event);
+    }
+
     /// Notes a broken promise.
     pub fn breach(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
         let what = what();

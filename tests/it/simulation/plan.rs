@@ -50,9 +50,11 @@ pub enum PointAt {
 
 /// Every call that a lane makes on its servers: each is an await point before it has its effect, and
 /// one after.
-pub const CALLS: [&str; 18] = [
+pub const CALLS: [&str; 20] = [
     "open",
     "info",
+    "stream",
+    "next_after",
     "progress",
     "acknowledge",
     "give_back",

@@ -1,7 +1,7 @@
 //! One lane's durable consumer as nats-server has it: pinned client, explicit acknowledgements.
 //!
 //! Pure: instants come in, deliveries go out. What it imitates, and from where it is known, is told
-//! in docs/decisions/0030-simulation.md.
+//! in docs/decisions/0033-simulation.md.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -75,6 +75,8 @@ pub struct Info {
     pub unacknowledged: u64,
     pub ack_floor: u64,
     pub delivered: u64,
+    pub last_delivery: u64,
+    pub waiting: u64,
     pub pin: Option<Arc<str>>,
 }
 
@@ -252,6 +254,11 @@ impl Consumer {
         true
     }
 
+    /// The first message of the lane behind a sequence.
+    pub fn next_after(&self, sequence: u64) -> Option<u64> {
+        self.messages.iter().copied().find(|message| *message > sequence)
+    }
+
     fn last_delivered(&self) -> u64 {
         self.state.next.checked_sub(1).map_or(0, |last| self.messages[last])
     }
@@ -286,6 +293,8 @@ impl Consumer {
             unacknowledged: self.state.pending.len() as u64,
             ack_floor: self.state.floor.sequence,
             delivered: self.last_delivered(),
+            last_delivery: self.state.consumer_sequence,
+            waiting: self.pulls.len() as u64,
             pin: self.pin.as_ref().map(|pin| Arc::clone(&pin.id)),
         }
     }

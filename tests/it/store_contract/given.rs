@@ -113,21 +113,12 @@ impl Lane {
 
     /// A batch of nothing, one sequence further.
     pub fn batch(&self) -> BatchRecord {
-        BatchRecord {
-            lane: self.key.clone(),
-            from: self.at,
-            to: LaneCursor {
-                decided_sequence: self.at.decided_sequence + 1,
-                decided_instant: T0,
-                ..self.at
-            },
-            runs: Vec::new(),
-            merges: Vec::new(),
-            merged_wakes: Vec::new(),
-            keys: Vec::new(),
-            refusals: Vec::new(),
-            covers: Vec::new(),
-        }
+        let to = LaneCursor {
+            decided_sequence: self.at.decided_sequence + 1,
+            decided_instant: T0,
+            ..self.at
+        };
+        BatchRecord::new(&self.key, self.at, to)
     }
 
     /// Admits wakes, with their keys, and moves on.

@@ -1,5 +1,6 @@
 //! The statements themselves: each is valid on its database, and no plan is a scan.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sqlx::postgres::PgConnectOptions;
@@ -57,22 +58,53 @@ async fn sqlite_explain(
     rows.iter().map(|row| row.try_get("detail")).collect()
 }
 
+/// In every state that a table can be in. Statistics that say that a table is empty, which it will
+/// not stay, make walking all of its index look like a bargain, with what is asked for inside; a
+/// table that grew since has none, or old ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_postgres_plan_scans_a_table_without_statistics() {
-    no_plan_scans(&OnPostgres::open().await).await;
-}
-
-/// Statistics that say that a table is empty, which it will not stay, make walking all of its index
-/// look like a bargain, with what is asked for inside.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_postgres_plan_scans_a_table_that_was_analysed_while_empty() {
+async fn every_postgres_plan_is_the_same_whatever_the_table_holds() {
     let subject = OnPostgres::open().await;
-    subject.database.execute("VACUUM ANALYZE").await;
-    no_plan_scans(&subject).await;
+    let fresh = plans(&subject).await;
+    for (state, change) in [
+        ("analysed while empty", "VACUUM ANALYZE"),
+        ("200,000 rows, statistics of an empty table", FILL),
+        ("200,000 rows, analysed", "ANALYZE"),
+    ] {
+        subject.database.execute(change).await;
+        let now = plans(&subject).await;
+        for (name, plan) in &fresh {
+            assert_eq!(now[name], *plan, "{name}, {state}");
+        }
+    }
+    let filled = OnPostgres::open().await;
+    filled.database.execute(FILL).await;
+    for (name, plan) in plans(&filled).await {
+        assert_eq!(plan, fresh[&name], "{name}: 200,000 rows, never analysed");
+    }
 }
 
-/// As the store's connections plan.
-async fn no_plan_scans(subject: &OnPostgres) {
+/// 200,000 rows in each table that grows, without autovacuum's help.
+const FILL: &str = "
+    ALTER TABLE runs SET (autovacuum_enabled = off);
+    ALTER TABLE wake_keys SET (autovacuum_enabled = off);
+    ALTER TABLE merged_wakes SET (autovacuum_enabled = off);
+    ALTER TABLE refused_wakes SET (autovacuum_enabled = off);
+    INSERT INTO runs (id, organization_id, agent_profile_id, reason, idempotency_key, task_id,
+                      actor_type)
+    SELECT gen_random_uuid(), 'o' || i % 50, 'a' || i % 500, 'task_assigned', 'k' || i,
+           CASE WHEN i % 10 > 0 THEN 't' || i / 4 END, 'agent'
+    FROM generate_series(1, 200000) AS s (i);
+    INSERT INTO wake_keys (organization_id, idempotency_key, run_id)
+    SELECT organization_id, idempotency_key, id FROM runs;
+    INSERT INTO merged_wakes (wake_id, run_id, organization_id, idempotency_key)
+    SELECT gen_random_uuid(), id, organization_id, idempotency_key FROM runs;
+    INSERT INTO refused_wakes (wake_id, organization_id, task_id, reason, record)
+    SELECT gen_random_uuid(), organization_id, task_id, 'allowance_exhausted', '{}' FROM runs;
+";
+
+/// The plan of every statement, as the store's connections plan, after a look at it.
+async fn plans(subject: &OnPostgres) -> BTreeMap<String, String> {
+    let mut plans = BTreeMap::new();
     let settings = ["enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"];
     let options: PgConnectOptions = subject.database.url().parse().unwrap();
     let mut connection = options
@@ -99,7 +131,9 @@ async fn no_plan_scans(subject: &OnPostgres) {
         // A look-up without a condition would be a scan by another name.
         let scans = plan.matches("Index Scan").count() + plan.matches("Index Only Scan").count();
         assert_eq!(plan.matches("Index Cond").count(), scans, "{name}:\n{plan}");
+        plans.insert(name, plan);
     }
+    plans
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -73,7 +73,7 @@ pub struct Stage {
     pub directory: TempDir,
     outcomes: tokio::sync::Mutex<Outcomes>,
     asked: AtomicU64,
-    setting: Setting,
+    pub setting: Setting,
     _database: Database,
 }
 

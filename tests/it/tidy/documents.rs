@@ -74,6 +74,29 @@ fn paths_named_in_documents_exist() {
     assert_none("paths that do not exist", &missing);
 }
 
+/// `docs/delivery.md` names a test for what it claims; a name that no test has shows nothing.
+#[test]
+fn tests_named_in_the_tables_of_delivery_exist() {
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for span in code_spans("docs/delivery.md") {
+        let parts: Vec<&str> = span.split("::").collect();
+        let [module @ .., name] = parts.as_slice() else { continue };
+        let word = |part: &&str| part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        if module.is_empty() || !parts.iter().all(word) {
+            continue;
+        }
+        named += 1;
+        let file = format!("tests/it/{}.rs", module.join("/"));
+        let found = root().join(&file).exists() && text(&file).contains(&format!("fn {name}("));
+        if !found {
+            missing.push(format!("{span}, looked for in {file}"));
+        }
+    }
+    assert!(named > 30, "the tables have moved");
+    assert_none("tests that do not exist", &missing);
+}
+
 #[test]
 fn the_gates_are_documented_in_their_order() {
     let documented: Vec<(String, String)> = text("docs/gates.md")
@@ -112,6 +135,40 @@ fn the_metrics_are_documented() {
         })
         .collect();
     assert_eq!(documented, registered, "docs/metrics.md lists what src/metrics.rs registers");
+}
+
+/// Names of functions in the tests and the sources, for documents that say what shows a claim.
+#[test]
+fn tests_named_for_a_claim_exist() {
+    let sources: String =
+        files("tests/it", "rs").iter().chain(&files("src", "rs")).map(|file| text(file)).collect();
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for document in ["docs/limits.md", "docs/security.md"] {
+        for span in code_spans(document) {
+            // A test's name is a promise: a sentence of many words.
+            let sentence = span.matches('_').count() >= 4
+                && span.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            named += usize::from(sentence);
+            if sentence && !sources.contains(&format!("fn {span}")) {
+                missing.push(format!("{document} names {span}"));
+            }
+        }
+    }
+    assert!(named > 40, "the documents name what shows their claims: {named}");
+    assert_none("tests that do not exist", &missing);
+}
+
+/// A row without its test is a claim that nobody checks.
+#[test]
+fn every_limit_names_its_test() {
+    let rows = text("docs/limits.md");
+    let rows: Vec<&str> =
+        rows.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| ---")).collect();
+    assert!(rows.len() > 30, "the tables have moved");
+    let unshown = rows.iter().filter(|row| !row.ends_with(" test |") && !row.ends_with("` |"));
+    let unshown: Vec<String> = unshown.map(|row| (*row).to_owned()).collect();
+    assert_none("limits without a test", &unshown);
 }
 
 #[test]

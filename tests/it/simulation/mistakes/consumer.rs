@@ -1,7 +1,9 @@
 //! Mistakes about deliveries and acknowledgements.
 
 use wakegate::audit::AckPermit;
-use wakegate::intake::{BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, Verdict};
+use wakegate::intake::{
+    BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
+};
 use wakegate::wake::UtcMicros;
 
 use super::Mistake;
@@ -45,6 +47,18 @@ impl LaneConsumer for MistakenConsumer {
         // As if all that is unacknowledged were here.
         let unacknowledged = self.inner.kept() as u64;
         Ok(LaneInfo { unacknowledged, ack_floor: 0, delivered: u64::MAX, ..info })
+    }
+
+    async fn stream(&self) -> Result<StreamView, BrokerError> {
+        self.inner.stream().await
+    }
+
+    async fn next_after(&self, sequence: u64) -> Result<Option<u64>, BrokerError> {
+        // Who does not ask whether all is here does not ask what is not.
+        if self.makes(Mistake::NoBarrier) {
+            return Ok(None);
+        }
+        self.inner.next_after(sequence).await
     }
 
     async fn progress(&self, delivery: &Delivery) -> Result<(), BrokerError> {

@@ -1,0 +1,29 @@
+//! What a setting's text may be, where more than its type has to be looked at.
+
+use std::path::PathBuf;
+
+/// Most bytes of `nats.inbox_prefix`: a subject has to fit into a line of the protocol.
+const INBOX_PREFIX_BYTES_MAX: usize = 128;
+
+/// Looked at now, so that a wrong path is told with every other fault.
+pub(super) fn file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_file() { Ok(path) } else { Err(format!("{text:?} is no file")) }
+}
+
+/// As [`file`].
+pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_dir() { Ok(path) } else { Err(format!("{text:?} is no directory")) }
+}
+
+/// A subject without wildcards.
+pub(super) fn subject(text: &str) -> Result<String, String> {
+    let plain = |token: &str| {
+        !token.is_empty() && token.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
+    if text.len() <= INBOX_PREFIX_BYTES_MAX && text.split('.').all(plain) {
+        return Ok(text.to_owned());
+    }
+    Err("wants tokens of letters, digits, _ and -, separated by dots, such as _INBOX".to_owned())
+}
