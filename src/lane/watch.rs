@@ -204,8 +204,11 @@ impl Watch {
         if stream.first_sequence > mark.after + 1 || stream.removed_amid != mark.removed_amid {
             return;
         }
-        let still_waiting = mark.waiting.saturating_sub(mark.arrived);
         let end = mark.up_to;
+        // What overtook the answer still waited in it.
+        let overtook = self.arrived_since_asked(&mark, info.delivered);
+        let arrived = mark.arrived.saturating_sub(overtook);
+        let still_waiting = mark.waiting.saturating_sub(arrived);
         mark.waiting += info.pending.saturating_sub(still_waiting);
         mark.up_to = stream.last_sequence;
         // Deliveries are in order, so of what is new only what came after the answer can be here.
@@ -304,6 +307,19 @@ mod tests {
         assert_eq!(watch.look(&info(7, 0, 1), &stream(1, 8)), None);
         watch.ask();
         assert_eq!(watch.look(&info(8, 1, 0), &stream(1, 8)), None);
+    }
+
+    #[test]
+    fn what_overtook_an_answer_is_not_taken_for_more_that_waits() {
+        let mut watch = watching();
+        watch.ask();
+        for (nth, sequence) in (2..).zip([10, 12]) {
+            arrives(&mut watch, sequence, nth);
+        }
+        assert_eq!(watch.look(&info(7, 1, 3), &stream(1, 20)), None, "none was sent yet");
+        arrives(&mut watch, 20, 4);
+        watch.ask();
+        assert_eq!(watch.look(&info(20, 4, 0), &stream(1, 20)), None);
     }
 
     #[test]
