@@ -54,6 +54,27 @@ pub enum Invariant {
     Ends,
 }
 
+impl Invariant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Proof,
+        Self::OneOutcome,
+        Self::EveryOutcome,
+        Self::RefusedEarly,
+        Self::AdmittedTooMany,
+        Self::Serial,
+        Self::Order,
+        Self::Fence,
+        Self::SameAnswer,
+        Self::Fresh,
+        Self::NothingLost,
+        Self::NoNak,
+        Self::Memory,
+        Self::HoldEnds,
+        Self::Ends,
+    ];
+}
+
 /// A promise that was broken.
 #[derive(Debug, Clone)]
 pub struct Breach {

@@ -75,6 +75,25 @@ pub const CALLS: [&str; 20] = [
 /// See [`CALLS`]; on the audit stream.
 pub const PUBLISH: &str = "publish";
 
+/// Every await point.
+pub fn points() -> impl Iterator<Item = Point> {
+    let calls = CALLS.into_iter().chain([PUBLISH]);
+    calls.flat_map(|call| [Point::Before(call), Point::After(call)])
+}
+
+/// Seeds from here on name the await point at which the first worker ends, in these bits.
+const POINT_SHIFT: u32 = 32;
+
+/// The nth seed whose first worker ends at one of [`points`], if it comes there.
+pub fn seed_that_ends_at(point: usize, nth: u64) -> u64 {
+    ((point as u64 + 1) << POINT_SHIFT) + nth
+}
+
+fn point_of_seed(seed: u64) -> Option<Point> {
+    let number = usize::try_from(seed >> POINT_SHIFT).unwrap().checked_sub(1)?;
+    points().nth(number)
+}
+
 /// Something that somebody does at an instant.
 #[derive(Debug, Clone)]
 pub enum Act {
@@ -187,9 +206,12 @@ impl Plan {
         let faults_until_ms = rng.random_range(5_000..=FAULTS_MS_MAX);
         let mut spells = spells(rng, faults_until_ms);
         let crashing = rng.random_ratio(1, 2);
-        let crash_points = points(rng, if crashing { workers } else { 0 }, workers);
+        let mut crash_points = points_of(rng, if crashing { workers } else { 0 }, workers);
+        if let Some(point) = point_of_seed(seed) {
+            crash_points[0] = Some(PointAt::nth_of(rng, point));
+        }
         let stalling = rng.random_ratio(1, 5);
-        let stall_points = points(rng, if stalling { workers } else { 0 }, workers);
+        let stall_points = points_of(rng, if stalling { workers } else { 0 }, workers);
         let mut acts = acts(rng, workers, faults_until_ms);
         pauses_in_holds(rng, &spells, faults_until_ms, &mut acts);
         let names = crash_points.iter().map(|crash| crash.and_then(PointAt::name));
@@ -233,7 +255,7 @@ impl Plan {
 }
 
 /// Await points of the first workers; at the others nothing happens.
-fn points(rng: &mut StdRng, of: usize, workers: usize) -> Vec<Option<PointAt>> {
+fn points_of(rng: &mut StdRng, of: usize, workers: usize) -> Vec<Option<PointAt>> {
     let mut point = |worker| (worker < of && rng.random_ratio(2, 3)).then(|| PointAt::any(rng));
     (0..workers).map(&mut point).collect()
 }
@@ -262,10 +284,14 @@ impl PointAt {
         if rng.random_bool(0.5) {
             return Self::Nth(rng.random_range(1..=250));
         }
-        let call = rng.random_range(0..=CALLS.len());
-        let name = CALLS.get(call).copied().unwrap_or(PUBLISH);
-        let point = if rng.random_bool(0.5) { Point::Before(name) } else { Point::After(name) };
-        // What is rare is met at its first time or never.
+        let points: Vec<Point> = points().collect();
+        let point = points[rng.random_range(0..points.len())];
+        Self::nth_of(rng, point)
+    }
+
+    /// What is rare is met at its first time or never.
+    fn nth_of(rng: &mut StdRng, point: Point) -> Self {
+        let (Point::Before(name) | Point::After(name)) = point;
         let rare = ["give_back", "flush", "unpin", "begin_isolated", "end_isolated"];
         let nth_max = if rare.contains(&name) { 1 } else { 4 };
         Self::Point(point, rng.random_range(1..=nth_max))

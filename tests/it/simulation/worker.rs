@@ -88,6 +88,7 @@ impl Inside {
         }
         if is_here(self.workers[me.worker].crash_at) {
             self.crashed_at.insert(point);
+            self.workers[me.worker].crash_at = None;
             self.crash(me.worker);
             return false;
         }
@@ -158,9 +159,8 @@ impl Inside {
         state.stalled = false;
         state.points = 0;
         state.passed.clear();
-        if state.life > 1 {
-            state.crash_at = crash_at;
-        }
+        // Where it has not come to in this life it may come in the next.
+        state.crash_at = state.crash_at.or(crash_at);
         state.shutdown = Some(shutdown.clone());
         let life = state.life;
         self.note(|| format!("w{worker} begins life {life}"));

@@ -1,5 +1,7 @@
 //! Mistakes about deliveries and acknowledgements.
 
+use std::sync::{Arc, OnceLock};
+
 use wakegate::audit::AckPermit;
 use wakegate::intake::{
     BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
@@ -13,6 +15,8 @@ use crate::simulation::consumer::{SimConsumer, SimFeed};
 pub struct MistakenConsumer {
     inner: SimConsumer,
     mistake: Option<Mistake>,
+    /// The stream as it was when it was asked about first.
+    stream: Arc<OnceLock<StreamView>>,
 }
 
 pub struct MistakenFeed {
@@ -23,7 +27,7 @@ pub struct MistakenFeed {
 
 impl MistakenConsumer {
     pub fn new(inner: SimConsumer, mistake: Option<Mistake>) -> Self {
-        Self { inner, mistake }
+        Self { inner, mistake, stream: Arc::default() }
     }
 
     fn makes(&self, mistake: Mistake) -> bool {
@@ -50,7 +54,14 @@ impl LaneConsumer for MistakenConsumer {
     }
 
     async fn stream(&self) -> Result<StreamView, BrokerError> {
-        self.inner.stream().await
+        if !self.makes(Mistake::StreamKnownAlready) {
+            return self.inner.stream().await;
+        }
+        if let Some(known) = self.stream.get() {
+            return Ok(known.clone());
+        }
+        let view = self.inner.stream().await?;
+        Ok(self.stream.get_or_init(|| view).clone())
     }
 
     async fn next_after(&self, sequence: u64) -> Result<Option<u64>, BrokerError> {
@@ -89,7 +100,11 @@ impl LaneConsumer for MistakenConsumer {
     }
 
     async fn flush(&self) -> Result<(), BrokerError> {
-        self.inner.flush().await
+        let flushed = self.inner.flush().await;
+        if flushed.is_err() && self.makes(Mistake::NoDeadline) {
+            std::future::pending::<()>().await;
+        }
+        flushed
     }
 
     async fn unpin(&self) -> Result<(), BrokerError> {

@@ -12,6 +12,8 @@ use wakegate::store::{
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, UtcMicros, Wake, WakeId};
 
+use wakegate::store::memory::RunStatus;
+
 use super::{Mistake, races};
 use crate::simulation::acts::at_once;
 use crate::simulation::database::away;
@@ -59,20 +61,32 @@ impl MistakenStore {
         if has_failed { Err(away("a read")) } else { read }
     }
 
-    /// Counts what comes after a window into it.
-    fn later_runs(&self, windows: &[CountWindow], counted: &mut CountedRuns) {
+    /// Counts into a window what does not lie in it.
+    fn count_beyond(&self, windows: &[CountWindow], counted: &mut CountedRuns) {
+        let (no_upper, no_lower) =
+            (self.makes(Mistake::NoUpperBound), self.makes(Mistake::NoLowerBound));
         for window in windows {
             let task = (window.organization_id.clone(), window.task_id.clone());
             for run in self.inner.memory().runs() {
                 let of = (run.organization_id.clone(), run.payload.task().task().cloned());
+                let beyond = if run.requested_at > window.at { no_upper } else { no_lower };
                 let counts = run.reason.as_str() == "task_assigned"
                     && run.payload.is_agent_initiated()
                     && of == (task.0.clone(), Some(task.1.clone()))
-                    && run.requested_at > window.at;
+                    && beyond;
                 if counts {
                     counted.by_task.entry(task.clone()).or_default().insert((window.at, run.id));
                 }
             }
+        }
+    }
+
+    /// Counts what still waits, and forgets what a runner has taken.
+    fn count_queued(&self, counted: &mut CountedRuns) {
+        let runs = self.inner.memory().runs();
+        let is_queued = |id| runs.iter().any(|run| run.id == id && run.status == RunStatus::Queued);
+        for of_task in counted.by_task.values_mut() {
+            of_task.retain(|(_, run)| is_queued(*run));
         }
     }
 
@@ -93,6 +107,7 @@ impl MistakenStore {
         let mut sent = batch.clone();
         match self.mistake {
             Some(Mistake::KeysForgotten) => sent.keys.clear(),
+            Some(Mistake::MergeLeavesRun) => sent.merges.clear(),
             Some(Mistake::MergesForgotten) => sent.merged_wakes.clear(),
             Some(Mistake::NoFence) => {
                 sent.from = at_once(self.inner.memory().lane_cursor(&batch.lane)).unwrap();
@@ -120,6 +135,15 @@ impl Store for MistakenStore {
         let mut known = self.inner.read_identity(wakes).await?;
         if self.makes(Mistake::NoIdentity) {
             known.clear();
+        }
+        if self.makes(Mistake::RefusalRepeatedAnew) {
+            for prior in known.values_mut() {
+                if let PriorOutcome::Refused { record, .. } = prior {
+                    let mut told: serde_json::Value = serde_json::from_str(record).unwrap();
+                    told["decided_at"] = "now".into();
+                    *record = told.to_string();
+                }
+            }
         }
         if self.makes(Mistake::RefusalsNotLookedUp) {
             known.retain(|_, prior| !matches!(prior, PriorOutcome::Refused { .. }));
@@ -188,8 +212,11 @@ impl Store for MistakenStore {
             Err(_) if self.makes(Mistake::CountFailsClosed) => Self::exhausted(windows),
             counted => counted?,
         };
-        if self.makes(Mistake::NoUpperBound) {
-            self.later_runs(windows, &mut counted);
+        if self.makes(Mistake::NoUpperBound) || self.makes(Mistake::NoLowerBound) {
+            self.count_beyond(windows, &mut counted);
+        }
+        if self.makes(Mistake::CountsOnlyQueued) {
+            self.count_queued(&mut counted);
         }
         Ok(counted)
     }
