@@ -79,6 +79,13 @@ impl Inside {
             Act::Move { nth, status } => self.move_run(RunStatus::Claimed, *nth, status),
             Act::BrokerRestart { crashed, away_ms } => self.restart_broker(*crashed, *away_ms),
             Act::LinkBreak { worker, away_ms } => self.break_link(*worker, *away_ms),
+            Act::Unpin => {
+                self.note(|| "the lanes are unpinned".to_owned());
+                for lane in 0..self.servers.len() {
+                    self.servers[lane].unpin();
+                    self.look_after(lane);
+                }
+            }
             Act::Crash { worker } => self.crash(*worker),
             Act::Stop { worker } => {
                 self.note(|| format!("w{worker} is told to end"));

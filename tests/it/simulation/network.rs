@@ -88,7 +88,10 @@ impl Inside {
         if self.is_weather(Weather::NetworkSlow) {
             return self.rng.random_range(20..3_000);
         }
+        let uneven = self.is_weather(Weather::NetworkUneven);
         match self.rng.random_range(0..20) {
+            0..8 if uneven => self.rng.random_range(1..300),
+            8 | 9 if uneven => self.rng.random_range(300..6_000),
             0..12 => 0,
             12..19 => self.rng.random_range(1..4),
             _ => self.rng.random_range(4..40),
@@ -262,8 +265,12 @@ impl Inside {
             )
         });
         let Some(worker) = self.clients.get(&id).map(|client| client.me.worker) else { return };
-        let lossy = self.is_weather(Weather::NetworkLossy);
-        let lost = !self.calm && self.chance(if lossy { 200 } else { 3 });
+        let permille = match () {
+            () if self.is_weather(Weather::NetworkLossy) => 200,
+            () if self.is_weather(Weather::NetworkLeaky) => 40,
+            () => 3,
+        };
+        let lost = !self.calm && self.chance(permille);
         let delivery = self.delivery(lane, &sent);
         self.in_order(worker, move |inside| {
             let Some(client) = inside.clients.get_mut(&id) else { return };

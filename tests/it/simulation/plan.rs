@@ -123,6 +123,8 @@ pub enum Act {
         worker: usize,
         away_ms: u64,
     },
+    /// An operator unpins the lanes.
+    Unpin,
     Crash {
         worker: usize,
     },
@@ -153,6 +155,10 @@ pub enum Weather {
     AuditFlaky,
     NetworkSlow,
     NetworkLossy,
+    /// Some of what is sent takes its time.
+    NetworkUneven,
+    /// Now and then a delivery is lost.
+    NetworkLeaky,
 }
 
 impl Weather {
@@ -236,6 +242,9 @@ impl Plan {
         let mut published_ms: Vec<u64> =
             (0..events.len()).map(|_| rng.random_range(0..=over_ms)).collect();
         published_ms.sort_unstable();
+        if workers > 1 && rng.random_ratio(1, 2) {
+            hand_overs(rng, workers, faults_until_ms, &mut spells, &mut acts);
+        }
         Self {
             lanes,
             workers,
@@ -269,6 +278,37 @@ fn pauses_in_holds(rng: &mut StdRng, spells: &[Spell], until: u64, acts: &mut Ve
             acts.push((from, Act::Pause { organization: Some("acme") }));
             acts.push((until, Act::Resume { organization: Some("acme") }));
         }
+    }
+}
+
+/// The lane goes from hand to hand, over a network on which nothing is sure.
+fn hand_overs(
+    rng: &mut StdRng,
+    workers: usize,
+    until: u64,
+    spells: &mut Vec<Spell>,
+    acts: &mut Vec<(u64, Act)>,
+) {
+    for of in [Weather::NetworkUneven, Weather::NetworkLeaky] {
+        if rng.random_ratio(3, 4) {
+            spells.push(Spell { from_ms: 0, until_ms: until, of });
+        }
+    }
+    let mut at = 0;
+    loop {
+        at += rng.random_range(500..12_000);
+        if at >= until {
+            return;
+        }
+        let worker = rng.random_range(0..workers);
+        let act = match rng.random_range(0..8) {
+            0 | 1 => Act::BrokerRestart { crashed: true, away_ms: rng.random_range(1..2_000) },
+            2 => Act::LinkBreak { worker, away_ms: rng.random_range(1..9_000) },
+            3 => Act::Crash { worker },
+            4 => Act::Unpin,
+            _ => Act::Stall { worker, for_ms: rng.random_range(3_000..18_000) },
+        };
+        acts.push((at, act));
     }
 }
 
