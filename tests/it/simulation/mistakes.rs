@@ -87,6 +87,8 @@ mistakes! {
     MergeLeavesRun breaks EveryOutcome, noticed by merge_leaves_run;
     /// Where the stream ends is asked once, and not anew with each look at the lane.
     StreamKnownAlready breaks NothingLost, noticed by stream_known_already;
+    /// Where a lane stands is read from a copy of the database that lags.
+    CursorLags breaks NotBehind, noticed by cursor_lags;
     /// A call has no deadline.
     NoDeadline breaks Ends, noticed by no_deadline;
     /// A lane that waits gives back what it has.

@@ -44,6 +44,8 @@ pub enum Invariant {
     Fresh,
     /// Nothing is called lost that the stream keeps.
     NothingLost,
+    /// The database is called behind its stream only where it is.
+    NotBehind,
     /// A lane that waits keeps what it has.
     NoNak,
     /// What a lane keeps is bounded.
@@ -56,7 +58,7 @@ pub enum Invariant {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Proof,
         Self::OneOutcome,
         Self::EveryOutcome,
@@ -68,6 +70,7 @@ impl Invariant {
         Self::SameAnswer,
         Self::Fresh,
         Self::NothingLost,
+        Self::NotBehind,
         Self::NoNak,
         Self::Memory,
         Self::HoldEnds,

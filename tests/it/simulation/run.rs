@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wakegate::health::Health;
 use wakegate::intake::BrokerError;
 use wakegate::lane::process::Bench;
-use wakegate::lane::{Lane, LaneOptions};
+use wakegate::lane::{Holding, Lane, LaneOptions};
 use wakegate::metrics::Metrics;
 use wakegate::shutdown::Shutdown;
 use wakegate::store::LaneKey;
@@ -53,7 +54,7 @@ pub fn run(seed: u64, mistake: Option<Mistake>, traced: bool) -> Report {
         let world = World::new(seed, plan, traced, limit);
         // Nothing looks at what is counted, and registering it takes longer than many a run.
         let metrics = METRICS.get_or_init(|| Metrics::new(2)).clone();
-        Driver { world, mistake, metrics, workers: Vec::new() }.run().await
+        Driver { world, mistake, metrics, workers: Vec::new(), holding: Vec::new() }.run().await
     })
 }
 
@@ -62,6 +63,8 @@ struct Driver {
     mistake: Option<Mistake>,
     metrics: Metrics,
     workers: Vec<JoinSet<Result<(), BrokerError>>>,
+    /// What each lane waits for.
+    holding: Vec<(Me, watch::Receiver<Option<Holding>>)>,
 }
 
 impl Driver {
@@ -107,6 +110,7 @@ impl Driver {
                 self.obey(order);
             }
             self.join();
+            self.listen();
             let (done, late) = self.world.with(|inside| (holds(inside), inside.now > until));
             if done || late {
                 return done;
@@ -134,11 +138,13 @@ impl Driver {
     }
 
     fn lane(
-        &self,
+        &mut self,
         me: Me,
         shutdown: &Shutdown,
     ) -> Lane<MistakenStore, MistakenAudit, MistakenConsumer> {
         let world = &self.world;
+        let holding = watch::Sender::new(None);
+        self.holding.push((me, holding.subscribe()));
         let (clock, batch_wakes_max) =
             world.with(|inside| (inside.clock.clone(), inside.plan.batch_wakes_max));
         let bench = Bench {
@@ -149,9 +155,28 @@ impl Driver {
             clock: clock.clone(),
             lane: lane_key(me.lane),
             options: options(batch_wakes_max),
-            holding: tokio::sync::watch::Sender::new(None),
+            holding,
         };
         Lane::new(bench, Health::new(clock, 2, shutdown.clone()), shutdown.clone())
+    }
+
+    /// Takes notice of what lanes wait for. Here no database is restored from a backup.
+    fn listen(&mut self) {
+        self.holding.retain(|(_, holding)| holding.has_changed().is_ok());
+        for (me, holding) in &mut self.holding {
+            if !holding.has_changed().unwrap_or(false) {
+                continue;
+            }
+            let Some(reason) = holding.borrow_and_update().as_ref().map(|of| of.reason.clone())
+            else {
+                continue;
+            };
+            if reason.contains("behind the stream") {
+                self.world.with(|inside| {
+                    inside.breach(Invariant::NotBehind, || format!("{me} says: {reason}"));
+                });
+            }
+        }
     }
 
     /// Takes notice of lanes that have ended.

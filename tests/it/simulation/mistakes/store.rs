@@ -32,6 +32,7 @@ struct Memo {
     agents: Option<HashMap<Scoped<AgentId>, AgentStatus>>,
     pauses: Option<Pauses>,
     lost: Option<BatchRecord>,
+    cursor: Option<LaneCursor>,
     has_failed: bool,
 }
 
@@ -125,7 +126,11 @@ impl MistakenStore {
 
 impl Store for MistakenStore {
     async fn lane_cursor(&self, lane: &LaneKey) -> Result<LaneCursor, StoreError> {
-        self.once(self.inner.lane_cursor(lane).await)
+        let cursor = self.once(self.inner.lane_cursor(lane).await)?;
+        if !self.makes(Mistake::CursorLags) {
+            return Ok(cursor);
+        }
+        Ok(self.memo(|memo| memo.cursor.replace(cursor)).unwrap_or(cursor))
     }
 
     async fn read_identity(
@@ -228,7 +233,9 @@ impl Store for MistakenStore {
         }
         let recorded = self.inner.record(&self.sent(batch)).await;
         self.memo(|memo| match &recorded {
-            Ok(_) => *memo = Memo { has_failed: memo.has_failed, ..Memo::default() },
+            Ok(_) => {
+                *memo = Memo { has_failed: memo.has_failed, cursor: memo.cursor, ..Memo::default() }
+            }
             Err(RecordError::RaceLost { .. }) => memo.lost = Some(batch.clone()),
             Err(RecordError::Store(_)) => memo.has_failed = true,
             Err(RecordError::LaneLost) => {}
