@@ -16,6 +16,7 @@ mod mistakes;
 mod network;
 mod oracle;
 pub mod plan;
+mod points;
 mod run;
 mod seeds;
 mod server;
@@ -24,7 +25,7 @@ mod verdict;
 mod worker;
 pub mod world;
 
-use self::plan::{points, seed_that_ends_at};
+use self::points::{points, seed_that_ends_at};
 use self::run::run;
 use self::seeds::{keep, told};
 

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use wakegate::admission::GateName;
 
 use super::events::{EventFault, SimEvent, events};
-use super::worker::Point;
+use super::points::{PointAt, point_of_seed};
 
 /// Longest that faults go on, in milliseconds of simulated time.
 pub const FAULTS_MS_MAX: u64 = 90_000;
@@ -37,61 +37,6 @@ pub struct Plan {
     /// In so many of a thousand records a runner takes the run that is to be joined just before.
     pub quick_runner_permille: u32,
     pub faults_until_ms: u64,
-}
-
-/// At which await point something happens to a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PointAt {
-    /// At the nth of all.
-    Nth(u64),
-    /// At the nth of one kind.
-    Point(Point, u64),
-}
-
-/// Every call that a lane makes on its servers: each is an await point before it has its effect, and
-/// one after.
-pub const CALLS: [&str; 20] = [
-    "open",
-    "info",
-    "stream",
-    "next_after",
-    "progress",
-    "acknowledge",
-    "give_back",
-    "tell",
-    "flush",
-    "unpin",
-    "lane_cursor",
-    "read_identity",
-    "read_agents",
-    "read_pauses",
-    "read_keys",
-    "read_queued",
-    "read_counted",
-    "record",
-    "begin_isolated",
-    "end_isolated",
-];
-/// See [`CALLS`]; on the audit stream.
-pub const PUBLISH: &str = "publish";
-
-/// Every await point.
-pub fn points() -> impl Iterator<Item = Point> {
-    let calls = CALLS.into_iter().chain([PUBLISH]);
-    calls.flat_map(|call| [Point::Before(call), Point::After(call)])
-}
-
-/// Seeds from here on name the await point at which the first worker ends, in these bits.
-const POINT_SHIFT: u32 = 32;
-
-/// The nth seed whose first worker ends at one of [`points`], if it comes there.
-pub fn seed_that_ends_at(point: usize, nth: u64) -> u64 {
-    ((point as u64 + 1) << POINT_SHIFT) + nth
-}
-
-fn point_of_seed(seed: u64) -> Option<Point> {
-    let number = usize::try_from(seed >> POINT_SHIFT).unwrap().checked_sub(1)?;
-    points().nth(number)
 }
 
 /// Something that somebody does at an instant.
@@ -309,32 +254,6 @@ fn hand_overs(
             _ => Act::Stall { worker, for_ms: rng.random_range(3_000..18_000) },
         };
         acts.push((at, act));
-    }
-}
-
-impl PointAt {
-    fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Point(Point::Before(name) | Point::After(name), _) => Some(name),
-            Self::Nth(_) => None,
-        }
-    }
-
-    pub fn any(rng: &mut StdRng) -> Self {
-        if rng.random_bool(0.5) {
-            return Self::Nth(rng.random_range(1..=250));
-        }
-        let points: Vec<Point> = points().collect();
-        let point = points[rng.random_range(0..points.len())];
-        Self::nth_of(rng, point)
-    }
-
-    /// What is rare is met at its first time or never.
-    fn nth_of(rng: &mut StdRng, point: Point) -> Self {
-        let (Point::Before(name) | Point::After(name)) = point;
-        let rare = ["give_back", "flush", "unpin", "begin_isolated", "end_isolated"];
-        let nth_max = if rare.contains(&name) { 1 } else { 4 };
-        Self::Point(point, rng.random_range(1..=nth_max))
     }
 }
 

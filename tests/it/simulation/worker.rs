@@ -7,7 +7,7 @@ use rand::Rng as _;
 use wakegate::shutdown::Shutdown;
 
 use super::network::Link;
-use super::plan::PointAt;
+use super::points::PointAt;
 use super::world::Inside;
 
 /// One lane of one life of one worker.
