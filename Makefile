@@ -59,10 +59,11 @@ deny: ## Checks dependencies: advisories, bans, licences, sources (DENY=...)
 	@"$(root)/scripts/cargo-deny"
 	@cd "$(root)" && cargo deny check $(DENY)
 
-# On stable, with the inputs made at random, for so long a way; TARGET is one of payload, decode,
+# On stable, with inputs made at random from a new seed, for so long a way; TARGET is one of payload, decode,
 # configuration and outcome. What fails prints its input: put it into the target's corpus.
 fuzz: ## Fuzzes what reads from outside (TARGET=payload SECONDS=60)
-	@cd "$(root)" && BOLERO_RANDOM_ITERATIONS=$$((1 << 62)) \
+	@cd "$(root)" && BOLERO_RANDOM_SEED=$${BOLERO_RANDOM_SEED:-$$(date +%s%N)} \
+	  BOLERO_RANDOM_ITERATIONS=$$((1 << 62)) \
 	  BOLERO_RANDOM_TEST_TIME_MS=$$(($(FUZZ_SECONDS) * 1000)) \
 	  cargo test --test it fuzz::checks::$(TARGET)
 

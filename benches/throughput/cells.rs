@@ -15,6 +15,9 @@ pub(crate) enum Cell {
     Insert { dialect: Dialect, connections: usize },
     /// The same into the largest of the tables below: how much the database itself slows down.
     InsertLarge { dialect: Dialect },
+    /// Pull and acknowledge, and the rows that the workload leaves, at once and knowing nothing of
+    /// each other: as fast as these cores could work it if deciding cost nothing.
+    Together { dialect: Dialect, workload: Workload },
     /// The plain worker on the mixed workload.
     Plain { dialect: Dialect, lanes: usize },
     /// wakegate on an empty database.
@@ -53,6 +56,8 @@ impl Cell {
         for dialect in Dialect::BOTH {
             let connections = 1..=insert_connections(dialect);
             cells.extend(connections.map(|connections| Self::Insert { dialect, connections }));
+            let bounds = [Workload::Mixed, Workload::Admit];
+            cells.extend(bounds.map(|workload| Self::Together { dialect, workload }));
             cells.extend([1, 16].map(|lanes| Self::Plain { dialect, lanes }));
             cells.extend(Workload::ALL.map(|workload| Self::Worker { dialect, workload }));
         }
@@ -74,6 +79,7 @@ impl Cell {
             Self::Noop => "stream noop".to_owned(),
             Self::Insert { dialect, connections } => format!("insert {dialect} {connections}"),
             Self::InsertLarge { dialect } => format!("insert {dialect} large"),
+            Self::Together { dialect, workload } => format!("together {dialect} {workload}"),
             Self::Plain { dialect, lanes } => format!("plain {dialect} {lanes}"),
             Self::Worker { dialect, workload } => format!("wakegate {dialect} {workload}"),
             Self::Table { dialect, table } => format!("table {dialect} {table}"),

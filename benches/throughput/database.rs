@@ -126,6 +126,21 @@ impl Database {
         Ok(u64::try_from(number)?)
     }
 
+    /// What it takes on its disk, and how much PostgreSQL has ever logged, in bytes.
+    pub(crate) async fn bytes(&self) -> Result<(u64, u64)> {
+        let size = match self {
+            Self::Postgres { .. } => "SELECT pg_database_size(current_database())",
+            Self::Sqlite { .. } => {
+                "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+            }
+        };
+        let logged = match self {
+            Self::Postgres { .. } => "SELECT (pg_current_wal_lsn() - '0/0')::bigint",
+            Self::Sqlite { .. } => "SELECT 0",
+        };
+        Ok((self.number(size).await?, self.number(logged).await?))
+    }
+
     /// What the tables hold. A deduplicated wake leaves no row.
     pub(crate) async fn rows(&self) -> Result<Outcomes> {
         Ok(Outcomes {

@@ -167,29 +167,33 @@ struct Sender {
 }
 
 struct Sending {
-    thread: thread::JoinHandle<Result<Sent>>,
-}
-
-/// When each was to be sent, and was.
-struct Sent {
-    times: Vec<(Instant, Instant)>,
-    acks: Vec<PublishAckFuture>,
+    thread: thread::JoinHandle<Result<Vec<(Instant, Instant)>>>,
+    acknowledging: JoinSet<Result<()>>,
 }
 
 impl Sender {
     /// Sends from a thread of its own: the runtime's timer is good to a millisecond only.
     fn start(self, events: Vec<Event>) -> Result<Sending> {
         let runtime = Handle::current();
+        let (sent, acks) = mpsc::unbounded_channel();
+        let mut acknowledging = JoinSet::new();
+        acknowledging.spawn(acknowledged(acks));
         let thread = thread::Builder::new()
             .name("sender".to_owned())
-            .spawn(move || self.send(&runtime, &events))?;
-        Ok(Sending { thread })
+            .spawn(move || self.send(&runtime, &events, &sent))?;
+        Ok(Sending { thread, acknowledging })
     }
 
-    fn send(self, runtime: &Handle, events: &[Event]) -> Result<Sent> {
+    /// When each was to be sent, and was.
+    fn send(
+        self,
+        runtime: &Handle,
+        events: &[Event],
+        acks: &mpsc::UnboundedSender<PublishAckFuture>,
+    ) -> Result<Vec<(Instant, Instant)>> {
         let gap = Duration::from_secs(1) / self.per_second;
         let started = Instant::now();
-        let mut sent = Sent { times: Vec::new(), acks: Vec::new() };
+        let mut times = Vec::with_capacity(events.len());
         for (at, event) in events.iter().enumerate() {
             let due = started + gap * u32::try_from(at)?;
             while let Some(early) = due.checked_duration_since(Instant::now()) {
@@ -198,7 +202,7 @@ impl Sender {
                 }
                 thread::park_timeout(early);
             }
-            sent.times.push((due, Instant::now()));
+            times.push((due, Instant::now()));
             let mut headers = HeaderMap::new();
             headers.insert("Nats-Msg-Id", event.message_id.as_str());
             if let Some(inbox) = &self.inbox {
@@ -206,21 +210,29 @@ impl Sender {
             }
             let (subject, body) = (event.subject.clone(), event.body.clone());
             let publish = self.context.publish_with_headers(subject, headers, body);
-            sent.acks.push(runtime.block_on(publish)?);
+            acks.send(runtime.block_on(publish)?)?;
         }
-        Ok(sent)
+        Ok(times)
     }
 }
 
+/// Takes acknowledgements as they come: the client sends no more than 5,000 ahead of them.
+async fn acknowledged(mut acks: mpsc::UnboundedReceiver<PublishAckFuture>) -> Result<()> {
+    while let Some(ack) = acks.recv().await {
+        ack.await?;
+    }
+    Ok(())
+}
+
 impl Sending {
-    async fn finish(self, arrived: &[Option<Instant>]) -> Result<Latency> {
+    async fn finish(mut self, arrived: &[Option<Instant>]) -> Result<Latency> {
         let joined = tokio::task::spawn_blocking(|| self.thread.join()).await?;
         let sent = joined.map_err(|_| "the sender panicked")??;
-        for ack in sent.acks {
-            ack.await?;
+        while let Some(acknowledged) = self.acknowledging.join_next().await {
+            acknowledged??;
         }
         let (mut took, mut late) = (Vec::new(), Vec::new());
-        for (&(due, sent), arrived) in sent.times.iter().zip(arrived).skip(WARM_UP) {
+        for (&(due, sent), arrived) in sent.iter().zip(arrived).skip(WARM_UP) {
             took.push(arrived.ok_or("an event has no outcome")?.duration_since(due));
             late.push(sent.duration_since(due));
         }

@@ -98,20 +98,29 @@ async fn main() -> Result<()> {
     let machine = Machine::look(Stream::start().await?.version());
     let mut report = Report::new(request.quick, rounds, &cells, machine);
     // Round by round, so that a slow minute of the machine does not fall on one measurement alone.
+    let mut failed = Vec::new();
     for round in 0..rounds {
         for (at, cell) in cells.iter().enumerate() {
-            let sample = Box::pin(bench.measure(*cell, round * cells.len() + at))
-                .await
-                .map_err(|error| format!("{}: {error}", cell.name()))?;
-            note(&format!("{:>4} s  {:<32} {}", started.elapsed().as_secs(), cell.name(), sample));
-            report.add(at, sample);
+            let sample = Box::pin(bench.measure(*cell, round * cells.len() + at)).await;
+            let (took, name) = (started.elapsed().as_secs(), cell.name());
+            match sample {
+                Ok(sample) => {
+                    note(&format!("{took:>4} s  {name:<32} {sample}"));
+                    report.add(at, sample);
+                }
+                // It costs its own figure; the minutes that the others took are not lost.
+                Err(error) => {
+                    note(&format!("{took:>4} s  {name:<32} failed: {error}"));
+                    failed.push(format!("{name}: {error}"));
+                }
+            }
         }
     }
     drop(bench);
     let directory = report.write(started.elapsed())?;
     say(&report.table());
     note(&format!("plots and figures: {}/report.html, report.json", directory.display()));
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
 /// Asks until there is an answer.

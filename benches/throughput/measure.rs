@@ -12,10 +12,11 @@ use crate::cells::{Cell, insert_connections};
 use crate::database::{Database, Dialect};
 use crate::latency::{self, Latency};
 use crate::postgres::Cluster;
+use crate::rows::Rows;
 use crate::stream::{self, Stream};
 use crate::tables::Table;
 use crate::workloads::{EXHAUSTED_TASKS, Outcomes, Workload, organization, task_id};
-use crate::{Result, plain, rows, worker};
+use crate::{Result, plain, worker};
 
 /// How much of everything.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +122,7 @@ impl Bench {
             Cell::Noop => self.noop(salt).await,
             Cell::Insert { dialect, connections } => self.insert(dialect, connections, salt).await,
             Cell::InsertLarge { dialect } => self.insert_large(dialect, salt).await,
+            Cell::Together { dialect, workload } => self.together(dialect, workload, salt).await,
             Cell::Plain { dialect, lanes } => self.plain(dialect, lanes, salt).await,
             Cell::Worker { dialect, workload } => {
                 let database = self.database(dialect, 1).await?;
@@ -162,11 +164,28 @@ impl Bench {
         let count = self.scale.events(dialect);
         let database = self.database(dialect, connections).await?;
         database.checkpoint().await?;
-        let events = Workload::Admit.events(count, salt);
-        let took = rows::insert(&database, &events, connections).await?;
+        let rows = Rows::of(&Workload::Admit.events(count, salt), connections)?;
+        let took = rows.insert(&database).await?;
         expect("the rows", database.rows().await?, Workload::Admit.outcomes(count))?;
         database.delete(&self.cluster).await?;
         Ok(Sample::rate(count, took))
+    }
+
+    async fn together(&self, dialect: Dialect, workload: Workload, salt: u64) -> Result<Sample> {
+        let count = self.scale.events(dialect);
+        let connections = insert_connections(dialect);
+        let events = workload.events(count, salt);
+        let stream = Stream::start().await?;
+        let database = self.database(dialect, connections).await?;
+        stream.publish(&events).await?;
+        database.checkpoint().await?;
+        let rows = Rows::of(&events, connections)?;
+        let consumed = async { stream::consume(&stream, count).await };
+        let (consumed, inserted) = tokio::try_join!(consumed, rows.insert(&database))?;
+        let wanted = Outcomes { deduplicated: 0, ..workload.outcomes(count) };
+        expect("the rows", database.rows().await?, wanted)?;
+        database.delete(&self.cluster).await?;
+        Ok(Sample::rate(count, consumed.max(inserted)))
     }
 
     async fn plain(&self, dialect: Dialect, lanes: usize, salt: u64) -> Result<Sample> {
@@ -194,8 +213,8 @@ impl Bench {
         let database = self.filled(dialect, Table::Large).await?;
         let before = database.rows().await?;
         database.checkpoint().await?;
-        let events = Workload::Admit.events(count, salt);
-        let took = rows::insert(&database, &events, insert_connections(dialect)).await?;
+        let new = Workload::Admit.events(count, salt);
+        let took = Rows::of(&new, insert_connections(dialect))?.insert(&database).await?;
         let rows = database.rows().await?.without(before);
         expect("the new rows", rows, Workload::Admit.outcomes(count))?;
         self.keep(dialect, Table::Large, database).await?;
@@ -245,6 +264,7 @@ impl Bench {
         let before = database.rows().await?;
         publish_within_the_window(&stream, workload, count, salt).await?;
         database.checkpoint().await?;
+        let (size, logged) = database.bytes().await?;
         let postgres = (dialect == Dialect::Postgres).then_some(&self.cluster);
         let worked = worker::work(&stream, postgres, database.url(), count as u64).await?;
         let wanted = workload.outcomes(count);
@@ -252,7 +272,16 @@ impl Bench {
         let rows = database.rows().await?.without(before);
         expect("the new rows", rows, Outcomes { deduplicated: 0, ..wanted })?;
         stream.expect_audited(wanted.refused).await?;
-        let details = serde_json::to_value(&worked)?;
+        let (size, logged) = {
+            let (now, logged_now) = database.bytes().await?;
+            (now.saturating_sub(size), logged_now.saturating_sub(logged))
+        };
+        let mut details = serde_json::to_value(&worked)?;
+        details["bytes"] = json!({
+            "stream": stream.bytes_per_message().await?,
+            "database": size as f64 / count as f64,
+            "wal": logged as f64 / count as f64,
+        });
         Ok(Sample { value: worked.events_per_second, details })
     }
 

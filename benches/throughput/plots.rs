@@ -77,7 +77,7 @@ fn colour(cell: Cell) -> &'static str {
     match cell {
         Cell::Worker { .. } | Cell::Latency { .. } => COLOURS[0],
         Cell::Plain { .. } => COLOURS[1],
-        Cell::Insert { .. } | Cell::InsertLarge { .. } => COLOURS[2],
+        Cell::Insert { .. } | Cell::InsertLarge { .. } | Cell::Together { .. } => COLOURS[2],
         Cell::Table { .. } => COLOURS[3],
         Cell::Publish { .. } | Cell::Noop | Cell::Receive { .. } => COLOURS[5],
     }

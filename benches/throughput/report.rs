@@ -73,8 +73,9 @@ impl Report {
         self.rows[at].samples.push(sample);
     }
 
-    /// Writes `report.json` and `report.html`. The directory they are in.
+    /// Writes `report.json` and `report.html`, of what could be measured. The directory they are in.
     pub(crate) fn write(&mut self, took: Duration) -> Result<PathBuf> {
+        self.rows.retain(|row| !row.samples.is_empty());
         self.took = took;
         let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let directory = target.parent().ok_or("the target directory has no parent")?.join("bench");
@@ -123,10 +124,15 @@ impl Report {
         let insert = Cell::Insert { dialect, connections: insert_connections(dialect) };
         let to_noop = if is_postgres { 0.27 } else { 0.22 };
         let plain = Cell::Plain { dialect, lanes: 16 };
+        let together = |workload| Cell::Together { dialect, workload };
         let compared = [
             (worker(Workload::Mixed), Cell::Noop, Some(to_noop)),
             (worker(Workload::Mixed), plain, is_postgres.then_some(7.0)),
             (worker(Workload::Admit), insert, Some(0.75)),
+            (worker(Workload::Mixed), together(Workload::Mixed), None),
+            (worker(Workload::Admit), together(Workload::Admit), None),
+            (together(Workload::Mixed), Cell::Noop, None),
+            (together(Workload::Admit), insert, None),
             (worker(Workload::Refused), Cell::Noop, None),
             (worker(Workload::Hot), Cell::Noop, None),
             (table(Table::Large), table(Table::Fresh), Some(0.85)),
@@ -188,6 +194,7 @@ impl Report {
         }
         self.throughput(&mut text);
         self.costs(&mut text);
+        self.disk(&mut text);
         self.latencies(&mut text);
         text
     }
@@ -249,6 +256,28 @@ impl Report {
                 cell("/cpu/postgres"),
                 cell("/memory_peak_mib"),
                 cell("/batch_wakes_mean"),
+            );
+        }
+    }
+
+    fn disk(&self, text: &mut String) {
+        let rows = self.rows.iter().filter(|row| row.detail("/bytes/stream").is_some());
+        for (at, row) in rows.enumerate() {
+            if at == 0 {
+                let _ = writeln!(
+                    text,
+                    "\n{:<32}{:>12}{:>12}{:>12}",
+                    "bytes per event", "stream", "database", "wal"
+                );
+            }
+            let cell = |pointer: &str| row.detail(pointer).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "{:<32}{:>12.0}{:>12.0}{:>12.0}",
+                row.cell.name(),
+                cell("/bytes/stream"),
+                cell("/bytes/database"),
+                cell("/bytes/wal"),
             );
         }
     }

@@ -1,9 +1,12 @@
-//! The rows of the all-admit workload, written in bulk and nothing else: what the database can do
-//! with the project's own tables, indices and constraints, without a stream and without a decision.
+//! The rows that a workload leaves, written in bulk and nothing else: what the database can do with
+//! the project's own tables, indices and constraints, without a stream and without a decision.
 
+mod postgres;
+mod sqlite;
+
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sqlx::{PgPool, QueryBuilder, Sqlite, SqlitePool};
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -13,10 +16,7 @@ use crate::database::{Connections, Database};
 use crate::stream::PULL;
 use crate::workloads::Event;
 
-/// Rows of one statement: SQLite takes 32,766 parameters.
-const SQLITE_ROWS: usize = 500;
-
-/// What an all-admit event becomes.
+/// What an event says, and the id that its run or its refusal has.
 #[derive(Debug, Clone)]
 struct Row {
     id: Uuid,
@@ -30,29 +30,79 @@ struct Row {
     at: OffsetDateTime,
 }
 
-/// Writes the events' runs and keys, a transaction for each 500, over so many connections. The time
-/// that took.
-pub(crate) async fn insert(
-    database: &Database,
-    events: &[Event],
-    connections: usize,
-) -> Result<Duration> {
-    let rows = events.iter().enumerate().map(|(at, event)| row(at, event));
-    let rows: Vec<Row> = rows.collect::<Result<_>>()?;
-    let shares: Vec<Vec<Row>> =
-        rows.chunks(rows.len().div_ceil(connections)).map(<[Row]>::to_vec).collect();
-    let started = Instant::now();
-    let mut writing = JoinSet::new();
-    for share in shares {
-        match database.connections() {
-            Connections::Postgres(pool) => writing.spawn(write_postgres(pool, share)),
-            Connections::Sqlite(pool) => writing.spawn(write_sqlite(pool, share)),
-        };
+/// What one transaction writes.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Runs, each with its key.
+    admitted: Vec<Row>,
+    /// Runs that a wake joins, and those wakes.
+    merged: Vec<(Uuid, Row)>,
+    refused: Vec<Row>,
+}
+
+/// Everything that the events leave in the database, known before the clock starts.
+pub(crate) struct Rows {
+    shares: Vec<Vec<Batch>>,
+}
+
+impl Rows {
+    /// For so many connections, each with organizations of its own; 500 events a transaction.
+    pub(crate) fn of(events: &[Event], connections: usize) -> Result<Self> {
+        let mut shares: Vec<Vec<Row>> = (0..connections).map(|_| Vec::new()).collect();
+        for (at, event) in events.iter().enumerate() {
+            let row = row(at, event)?;
+            let organization: usize = row.organization.bytes().map(usize::from).sum();
+            shares[organization % connections].push(row);
+        }
+        Ok(Self { shares: shares.into_iter().map(batches).collect() })
     }
-    while let Some(written) = writing.join_next().await {
-        written??;
+
+    /// Writes them. The time that took.
+    pub(crate) async fn insert(self, database: &Database) -> Result<Duration> {
+        let started = Instant::now();
+        let mut writing = JoinSet::new();
+        for share in self.shares {
+            match database.connections() {
+                Connections::Postgres(pool) => writing.spawn(postgres::write(pool, share)),
+                Connections::Sqlite(pool) => writing.spawn(sqlite::write(pool, share)),
+            };
+        }
+        while let Some(written) = writing.join_next().await {
+            written??;
+        }
+        Ok(started.elapsed())
     }
-    Ok(started.elapsed())
+}
+
+/// What becomes of each follows from how the workloads are made: a task's agent joins the run it
+/// has, and five agents use up a task's allowance.
+fn batches(rows: Vec<Row>) -> Vec<Batch> {
+    let mut runs: HashMap<(String, String), (Uuid, Vec<String>)> = HashMap::new();
+    let mut admissions: HashMap<String, u32> = HashMap::new();
+    let mut batches = Vec::with_capacity(rows.len().div_ceil(PULL));
+    let mut rows = rows.into_iter().peekable();
+    while rows.peek().is_some() {
+        let mut batch = Batch::default();
+        for row in rows.by_ref().take(PULL) {
+            let admitted = admissions.entry(row.task.clone()).or_default();
+            match runs.get_mut(&(row.task.clone(), row.agent.clone())) {
+                Some((_, keys)) if keys.contains(&row.key) => {}
+                Some((run, keys)) => {
+                    keys.push(row.key.clone());
+                    batch.merged.push((*run, row));
+                }
+                None if *admitted == 5 => batch.refused.push(row),
+                None => {
+                    *admitted += 1;
+                    let named = (row.task.clone(), row.agent.clone());
+                    runs.insert(named, (row.id, vec![row.key.clone()]));
+                    batch.admitted.push(row);
+                }
+            }
+        }
+        batches.push(batch);
+    }
+    batches
 }
 
 fn row(at: usize, event: &Event) -> Result<Row> {
@@ -67,10 +117,9 @@ fn row(at: usize, event: &Event) -> Result<Row> {
     );
     // Ordered by time, as the worker's ids are: an index grows at its end.
     let millis = 1_767_225_600_000 + at as u64 / 100;
-    let tail = u128::from_be_bytes(*Uuid::parse_str(&task)?.as_bytes()) & ((1 << 80) - 1);
-    let random: [u8; 16] = tail.to_be_bytes();
-    let random: [u8; 10] = random[6..].try_into()?;
-    let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    let mut tail = *Uuid::parse_str(&task)?.as_bytes();
+    tail[8..].copy_from_slice(&(at as u64).to_be_bytes());
+    let id = uuid::Builder::from_unix_timestamp_millis(millis, &tail[6..].try_into()?).into_uuid();
     Ok(Row {
         id,
         organization,
@@ -82,101 +131,4 @@ fn row(at: usize, event: &Event) -> Result<Row> {
         actor,
         at: OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)?,
     })
-}
-
-async fn write_postgres(pool: PgPool, rows: Vec<Row>) -> Result<()> {
-    let mut connection = pool.acquire().await?;
-    for batch in rows.chunks(PULL) {
-        let mut batch: Vec<&Row> = batch.iter().collect();
-        batch.sort_by_key(|row| (&row.organization, &row.key));
-        let texts = |of: fn(&Row) -> &str| batch.iter().map(|row| of(row)).collect::<Vec<_>>();
-        let ids: Vec<Uuid> = batch.iter().map(|row| row.id).collect();
-        let at: Vec<OffsetDateTime> = batch.iter().map(|row| row.at).collect();
-        let mut transaction = sqlx::Connection::begin(&mut *connection).await?;
-        sqlx::query(
-            "INSERT INTO wake_keys (organization_id, idempotency_key, run_id, requested_at) \
-             SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[])",
-        )
-        .bind(texts(|row| &row.organization))
-        .bind(texts(|row| &row.key))
-        .bind(&ids)
-        .bind(&at)
-        .execute(&mut *transaction)
-        .await?;
-        sqlx::query(
-            "INSERT INTO runs (id, organization_id, project_id, agent_profile_id, \
-             idempotency_key, payload, task_id, actor_id, requested_at, decided_at, reason, \
-             producer, actor_type) \
-             SELECT r.*, 'task_assigned', 'task_mutation', 'agent' FROM unnest( \
-             $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
-             $8::text[], $9::timestamptz[], $9::timestamptz[]) AS r",
-        )
-        .bind(&ids)
-        .bind(texts(|row| &row.organization))
-        .bind(texts(|row| &row.project))
-        .bind(texts(|row| &row.agent))
-        .bind(texts(|row| &row.key))
-        .bind(texts(|row| &row.payload))
-        .bind(texts(|row| &row.task))
-        .bind(texts(|row| &row.actor))
-        .bind(&at)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
-    }
-    Ok(())
-}
-
-async fn write_sqlite(pool: SqlitePool, rows: Vec<Row>) -> Result<()> {
-    let mut connection = pool.acquire().await?;
-    for batch in rows.chunks(SQLITE_ROWS) {
-        let begin = "BEGIN IMMEDIATE";
-        let mut transaction = sqlx::Connection::begin_with(&mut *connection, begin).await?;
-        keys_sqlite(batch).build().execute(&mut *transaction).await?;
-        runs_sqlite(batch).build().execute(&mut *transaction).await?;
-        transaction.commit().await?;
-    }
-    Ok(())
-}
-
-fn keys_sqlite(batch: &[Row]) -> QueryBuilder<Sqlite> {
-    let mut insert = QueryBuilder::new(
-        "INSERT INTO wake_keys (organization_id, idempotency_key, run_id, requested_at) ",
-    );
-    insert.push_values(batch, |mut values, row| {
-        values
-            .push_bind(row.organization.clone())
-            .push_bind(row.key.clone())
-            .push_bind(row.id.hyphenated())
-            .push_bind(micros(row.at));
-    });
-    insert
-}
-
-fn runs_sqlite(batch: &[Row]) -> QueryBuilder<Sqlite> {
-    let mut insert = QueryBuilder::new(
-        "INSERT INTO runs (id, organization_id, project_id, agent_profile_id, idempotency_key, \
-         payload, task_id, actor_id, requested_at, decided_at, reason, producer, actor_type) ",
-    );
-    insert.push_values(batch, |mut values, row| {
-        values
-            .push_bind(row.id.hyphenated())
-            .push_bind(row.organization.clone())
-            .push_bind(row.project.clone())
-            .push_bind(row.agent.clone())
-            .push_bind(row.key.clone())
-            .push_bind(row.payload.clone())
-            .push_bind(row.task.clone())
-            .push_bind(row.actor.clone())
-            .push_bind(micros(row.at))
-            .push_bind(micros(row.at))
-            .push_bind("task_assigned")
-            .push_bind("task_mutation")
-            .push_bind("agent");
-    });
-    insert
-}
-
-fn micros(at: OffsetDateTime) -> i64 {
-    i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
 }

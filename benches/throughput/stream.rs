@@ -110,6 +110,12 @@ impl Stream {
         .await
     }
 
+    /// What a message of the stream takes on its disk.
+    pub(crate) async fn bytes_per_message(&self) -> Result<f64> {
+        let state = self.context.get_stream(STREAM).await?.get_info().await?.state;
+        Ok(state.bytes as f64 / state.messages as f64)
+    }
+
     /// Checks that so many refusals were published for operators.
     pub(crate) async fn expect_audited(&self, refused: u64) -> Result<()> {
         let found = self.context.get_stream(AUDIT_STREAM).await?.get_info().await?.state.messages;

@@ -4,11 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
-
 use super::forms::{directory, file, subject};
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
 use crate::error_text::one_line;
+use crate::telemetry::filter;
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
@@ -353,7 +352,7 @@ pub const SETTINGS: [Setting; 21] = [
         kind: Kind::Text {
             accepts: "a level, or a filter such as `info,sqlx=warn`",
             set: |c, text| {
-                EnvFilter::try_new(text).map_err(|error| {
+                filter(text).map_err(|error| {
                     format!("is no filter, such as info or info,sqlx=warn: {}", one_line(&error))
                 })?;
                 text.clone_into(&mut c.log.level);
