@@ -16,7 +16,7 @@ unexport SECONDS
 
 export PATH := $(root)/.tools:$(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench tools deny fuzz clean
+.PHONY: help demo test check bench simulate tools deny fuzz clean
 
 help: ## Says what there is
 	@echo 'wakegate: turns wake events on NATS JetStream into runs, and says why when it does not.'
@@ -45,6 +45,11 @@ check: ## Checks format, lints, documentation and what the documents claim
 bench: tools ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=...)
 	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
 	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(ONLY)
+
+simulate: SEEDS ?= 10000
+simulate: ## Runs lanes in a world that fails, from seeds (SEEDS=10000, SEEDS=500..900; SEED=17 tells one)
+	@cd "$(root)" && WAKEGATE_SIM_SEED=$(SEED) WAKEGATE_SIM_SEEDS=$(SEEDS) cargo test --quiet --test it \
+	  simulation::lanes_keep_their_promises_whatever_fails
 
 tools: ## Fetches nats-server into .tools/ unless a new enough one is there
 	@"$(root)/scripts/nats-server"

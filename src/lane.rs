@@ -10,6 +10,7 @@ mod behind;
 pub mod facts;
 pub mod hold;
 pub mod instant;
+pub mod isolated;
 pub(crate) mod lost;
 pub mod process;
 pub mod record;
@@ -48,6 +49,9 @@ pub struct LaneOptions {
     pub hold_backoff_min: Duration,
     /// Longest wait of a hold.
     pub hold_backoff_max: Duration,
+    /// How much shorter or longer each wait may be, as a part of it: [`hold::JITTER`], or none where
+    /// a run is to be the same each time.
+    pub hold_backoff_jitter: f64,
     /// A store that stays away for this long costs the worker its lanes.
     pub store_away_give_up: Duration,
     /// The consumer's `ack_wait`; progress is sent every third of it.
@@ -89,7 +93,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         let lane = self.bench.lane.lane;
         let component = Component::Lane(lane);
         let options = self.bench.options;
-        let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
+        let mut delays = Delays::of(&options);
         let mut watch = Watch::new(lane);
         while !self.shutdown.is_requested() {
             self.bench.holding.send_replace(None);
@@ -145,7 +149,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
     /// the end of a term that could not begin.
     async fn until_it_may_pull(&self) -> Option<TermEnd> {
         let options = self.bench.options;
-        let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
+        let mut delays = Delays::of(&options);
         loop {
             let may = tokio::select! {
                 may = self.bench.may_pull() => may,

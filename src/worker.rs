@@ -291,6 +291,6 @@ impl<S: Database> Worker<S> {
     }
 
     fn delays(&self) -> Delays {
-        Delays::new(self.lanes.hold_backoff_min, self.lanes.hold_backoff_max)
+        Delays::of(&self.lanes)
     }
 }

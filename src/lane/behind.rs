@@ -29,6 +29,12 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             let error = match self.store.lane_cursor(&self.lane).await {
                 Ok(cursor) => {
                     self.check_stream().await?;
+                    // Where some of what is held is decided, it may be acknowledged, and what is not
+                    // held be unacknowledged in its place: the lane asks again once it is settled.
+                    if taken.held.first().is_some_and(|first| *first <= cursor.decided_sequence) {
+                        self.resume();
+                        return Ok(Some(cursor));
+                    }
                     let known = self.forgotten(cursor, taken.delivered, &taken.held).await?;
                     let Some(sequence) = known else {
                         self.resume();

@@ -20,6 +20,7 @@ mod messages;
 mod security;
 mod serial_model;
 mod shell;
+mod simulation;
 mod store_contract;
 mod through_servers;
 mod tidy;
