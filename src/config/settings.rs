@@ -104,7 +104,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 21] = [
+pub const SETTINGS: [Setting; 22] = [
     Setting {
         section: "nats",
         key: "url",
@@ -305,6 +305,25 @@ pub const SETTINGS: [Setting; 21] = [
         },
         doc: "How long the database may be away before this worker gives its lanes up to a \
               standby.",
+    },
+    Setting {
+        section: "lanes",
+        key: "spread",
+        default: Some("on"),
+        kind: Kind::Text {
+            accepts: "`on` or `off`",
+            set: |c, text| {
+                c.lanes.spread = match text.trim() {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err("wants on or off".to_owned()),
+                };
+                Ok(())
+            },
+            get: |c| Some(if c.lanes.spread { "on" } else { "off" }.to_owned()),
+        },
+        doc: "Whether this worker shares the lanes evenly with the other replicas that it hears; \
+              `off`, a lane stays with whoever pulled it first.",
     },
     Setting {
         section: "shutdown",
