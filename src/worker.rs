@@ -185,9 +185,10 @@ impl<S: Database> Worker<S> {
             })
             .collect();
         // The others answer while it is accounted for what the stream has removed.
-        let spread = match self.spread {
-            true => Spread::join(broker, &benches, &self.health, &self.clock).await,
-            false => None,
+        let spread = if self.spread {
+            Spread::join(broker, &benches, &self.health, &self.clock).await
+        } else {
+            None
         };
         tokio::select! {
             accounted = removed::account(&benches, &self.health, self.delays()) => accounted?,

@@ -183,16 +183,17 @@ impl Spreading {
     pub(super) fn decide(&mut self, now: Instant) -> Vec<u32> {
         self.roster.forget(self.times.silent_for, now);
         let standing = self.standing(now);
-        let mut replicas = vec![((self.since, self.replica.clone()), &standing, None)];
+        let mut replicas = vec![((self.since, self.replica.as_str()), &standing, None)];
         replicas.extend(
-            self.roster.others().map(|other| (other.order.clone(), &other.standing, Some(other))),
+            self.roster.others().map(|other| (other.order(), &other.standing, Some(other))),
         );
-        replicas.sort_by(|one, other| one.0.cmp(&other.0));
+        replicas.sort_by_key(|(order, _, _)| *order);
         let standings: Vec<&Standing> = replicas.iter().map(|(_, standing, _)| *standing).collect();
         let lanes = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         let plan = plan(lanes, &standings);
 
-        let unable = self.unable_for(now).is_some_and(|time| time >= self.times.steady_for);
+        let steady_for = self.times.steady_for;
+        let unable = self.unable_for(now).is_some_and(|time| time >= steady_for);
         let mut mine = BTreeSet::new();
         let mut given_up = Vec::new();
         for ((lane, place), taker) in (0..).zip(&mut self.places).zip(plan) {
@@ -201,25 +202,23 @@ impl Spreading {
                 place.stance = Stance::Pull;
                 continue;
             };
-            // Where all are in the same trouble they say so by then, and nothing needs to move.
-            let declined = unable || place.is_declined_for(self.times.steady_for, now);
+            let works = place.stance == Stance::Pull && place.seen.owned;
             // Only to one that pulls it, and that can be expected to go on doing so.
             let comes = other.standing.wants.contains(&lane)
-                && now.duration_since(other.steady_since) >= self.times.steady_for;
-            let may_leave = comes && (declined || place.may_be_left(now));
-            let takes_care = place
-                .caretaker_since
-                .is_some_and(|since| now.duration_since(since) < self.times.caretaking);
-            let keeps = place.stance == Stance::Pull && place.seen.owned && !may_leave;
-            if keeps || takes_care {
-                place.stance = Stance::Pull;
-                continue;
-            }
-            if place.stance == Stance::Pull && place.seen.owned {
+                && now.duration_since(other.steady_since) >= steady_for;
+            let may_go = if standing.declines.contains(&lane) {
+                // Where all are in the same trouble they say so by then, and nothing has to move.
+                unable || place.is_declined_for(steady_for, now)
+            } else {
+                place.may_be_left(now)
+            };
+            let keeps = works && !(comes && may_go);
+            let pulls = keeps || place.is_cared_for(self.times.caretaking, now);
+            place.stance = if pulls { Stance::Pull } else { Stance::StandBy };
+            if works && place.stance == Stance::StandBy {
                 place.given_up.begin(self.times.rest, REST_MAX, now);
                 given_up.push(lane);
             }
-            place.stance = Stance::StandBy;
         }
         self.mine = mine;
         given_up
@@ -281,6 +280,11 @@ impl Place {
     fn is_declined_for(&self, time: Duration, now: Instant) -> bool {
         let begun = self.declined.begun().filter(|_| !self.declined.is_over(now));
         begun.is_some_and(|begun| now.duration_since(begun) >= time)
+    }
+
+    /// Whether it was pulled lately because nobody had it.
+    fn is_cared_for(&self, time: Duration, now: Instant) -> bool {
+        self.caretaker_since.is_some_and(|since| now.duration_since(since) < time)
     }
 
     /// Whether a lane that works here may go for the sake of equal shares: not one that holds, for
