@@ -113,10 +113,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
             }
             let pause = match end {
                 TermEnd::Shutdown if self.shutdown.is_requested() => break,
-                TermEnd::Shutdown => {
-                    self.health.set(component, ComponentState::Standby, Some(STANDBY));
-                    continue;
-                }
+                TermEnd::Shutdown => continue,
                 TermEnd::Broker(BrokerError::Gone { .. }) if self.is_made_anew().await => {
                     tracing::info!(lane, "the lane's consumer was made anew");
                     continue;
@@ -168,6 +165,11 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
     /// Waits, without pulling, while the lane is left to another worker, and while the database is
     /// behind what the lane has acknowledged. Returns the end of a term that could not begin.
     async fn until_it_may_pull(&self) -> Option<TermEnd> {
+        if self.place.is_elsewhere() {
+            // Whatever it waited for is the other worker's to wait for.
+            let component = Component::Lane(self.bench.lane.lane);
+            self.health.set(component, ComponentState::Standby, Some(STANDBY));
+        }
         tokio::select! {
             () = self.place.until_pull() => {}
             () = self.shutdown.requested() => return Some(TermEnd::Shutdown),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::forms::{directory, file, subject};
+use super::forms::{directory, file, quoted, subject, switch};
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
 use crate::error_text::one_line;
 
@@ -312,14 +312,7 @@ pub const SETTINGS: [Setting; 22] = [
         default: Some("on"),
         kind: Kind::Text {
             accepts: "`on` or `off`",
-            set: |c, text| {
-                c.lanes.spread = match text.trim() {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err("wants on or off".to_owned()),
-                };
-                Ok(())
-            },
+            set: |c, text| switch(text).map(|on| c.lanes.spread = on),
             get: |c| Some(if c.lanes.spread { "on" } else { "off" }.to_owned()),
         },
         doc: "Whether this worker shares the lanes evenly with the other replicas that it hears; \
@@ -398,11 +391,6 @@ const fn nats_file(
 
 fn shown(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
-}
-
-/// A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 fn millis(n: u32) -> Duration {

@@ -24,6 +24,12 @@ impl Place {
         Self(Some(stance))
     }
 
+    /// Whether the lane is to be left to another worker.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        let told = self.0.as_ref().filter(|stance| stance.has_changed().is_ok());
+        told.is_some_and(|stance| *stance.borrow() == Stance::StandBy)
+    }
+
     /// Waits until the lane is to be pulled.
     pub(super) async fn until_pull(&self) {
         if let Some(mut stance) = self.0.clone() {
@@ -41,7 +47,7 @@ impl Place {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -59,7 +65,7 @@ mod tests {
 
         let (decides, told) = watch::channel(Stance::StandBy);
         let place = Place::told(told);
-        assert!(place.until_pull().now_or_never().is_none());
+        assert!(place.until_pull().now_or_never().is_none() && place.is_elsewhere());
         assert!(place.until_stand_by().now_or_never().is_some());
         decides.send_replace(Stance::Pull);
         assert!(place.until_pull().now_or_never().is_some());
@@ -67,6 +73,6 @@ mod tests {
         decides.send_replace(Stance::StandBy);
         drop(decides);
         assert!(place.until_pull().now_or_never().is_some(), "who decided is gone");
-        assert!(place.until_stand_by().now_or_never().is_none(), "who decided is gone");
+        assert!(place.until_stand_by().now_or_never().is_none() && !place.is_elsewhere());
     }
 }

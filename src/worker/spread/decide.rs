@@ -152,9 +152,10 @@ impl Spreading {
             // While the database is away everything holds, and that is said of the whole worker.
             if !seen.holding || !database_ok {
                 place.holding_since = None;
-            } else if now.duration_since(*place.holding_since.get_or_insert(now)) >= held_for {
+            } else if now.duration_since(*place.holding_since.get_or_insert(now)) >= held_for
+                && place.declined.is_over(now)
+            {
                 place.declined.begin(declined_for, REST_MAX, now);
-                place.holding_since = None;
             }
         }
     }
@@ -257,10 +258,10 @@ impl Spreading {
     fn standing(&self, now: Instant) -> Standing {
         let lanes = || (0..).zip(&self.places);
         let owns = lanes().filter(|(_, place)| place.seen.owned).map(|(lane, _)| lane).collect();
-        let declined = lanes().filter(|(_, place)| !place.declined.is_over(now));
+        let some = lanes().filter(|(_, place)| !place.declined.is_over(now));
         let declines = match self.unable_for(now) {
             Some(_) => self.every_lane(),
-            None => declined.map(|(lane, _)| lane).collect(),
+            None => some.map(|(lane, _)| lane).collect(),
         };
         Standing { owns, wants: self.mine.clone(), declines }
     }

@@ -39,7 +39,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_done_again_and_again_is_done_ever_more_seldom() {
-        let (shortest, longest) = (Duration::from_secs(4), Duration::from_secs(60));
+        let (shortest, longest) = (Duration::from_secs(4), Duration::from_mins(1));
         let mut rest = Rest::default();
         let mut now = Instant::now();
         assert!(rest.is_over(now));
