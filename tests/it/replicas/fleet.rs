@@ -137,7 +137,8 @@ async fn shared(workers: &[&Worker]) -> (Vec<usize>, usize) {
 pub async fn until_heard(workers: &[&Worker], replicas: u32) {
     let ask = async || {
         for worker in workers {
-            if worker.scrape().await["wakegate_replicas"] != f64::from(replicas) {
+            let heard = worker.scrape().await["wakegate_replicas"];
+            if heard.total_cmp(&f64::from(replicas)).is_ne() {
                 return None;
             }
         }

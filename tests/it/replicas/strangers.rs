@@ -69,8 +69,7 @@ async fn what_is_no_announcement_moves_nothing() {
     for body in ["", "{}", "null", "\u{0}", &"[".repeat(100_000), &other.to_string()] {
         client.publish("wake-replicas", body.to_owned().into()).await.unwrap();
     }
-    let beyond =
-        json!({ "replica": "r", "stream": "WAKES", "since": 1, "owns": [8, 4294967295_u32] });
+    let beyond = json!({ "replica": "r", "stream": "WAKES", "since": 1, "owns": [8, u32::MAX] });
     client.publish("wake-replicas", beyond.to_string().into()).await.unwrap();
     until_heard(&[&worker], 2).await;
     until_heard(&[&worker], 1).await;
