@@ -17,6 +17,7 @@ mod harness;
 mod hostile;
 mod limits;
 mod messages;
+mod ops;
 mod security;
 mod serial_model;
 mod shell;

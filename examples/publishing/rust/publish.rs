@@ -61,9 +61,8 @@ async fn store(
         headers.insert("Nats-Msg-Id", message_id.parse::<HeaderValue>()?);
         headers.insert("Wakegate-Outcome-To", inbox.parse::<HeaderValue>()?);
         let body = body.clone().into();
-        let answer = async {
-            stream.publish_with_headers(subject.to_owned(), headers, body).await?.await
-        };
+        let answer =
+            async { stream.publish_with_headers(subject.to_owned(), headers, body).await?.await };
         match answer.await {
             // Never sent before, and known all the same: somebody else used this id.
             Ok(ack) if ack.duplicate && unanswered == 0 => {
@@ -88,6 +87,7 @@ fn random_uuid() -> Uuid {
 }
 
 #[tokio::main]
+#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a program of its own")]
 async fn main() -> Result<(), Fault> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [organization, task, actor, assignee, generation] = arguments.as_slice() else {

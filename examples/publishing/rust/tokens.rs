@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 /// The token of an id; that of one that is absent is the token of `""`.
-pub fn token(id: &str) -> String {
+pub(crate) fn token(id: &str) -> String {
     match id {
         "" => return "-".to_owned(),
         "-" => return "=2D".to_owned(),
@@ -14,7 +14,7 @@ pub fn token(id: &str) -> String {
     let mut escaped = String::new();
     for byte in id.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' => escaped.push(byte.into()),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' => escaped.push(char::from(byte)),
             _ => write!(escaped, "={byte:02X}").expect("a string takes everything"),
         }
     }
