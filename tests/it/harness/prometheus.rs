@@ -23,6 +23,7 @@ wait $! 2>/dev/null
 exit 0
 "#;
 const LISTENING: &str = "msg=\"Listening on\" address=";
+const READY: &str = "Server is ready to receive web requests.";
 
 /// One series of an answer: its labels, and its value at the instant asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,10 +74,10 @@ impl Prometheus {
         });
         let addr = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut prometheus = Self { supervisor, lines, addr, _directory: directory };
-        let log = Arc::clone(&prometheus.lines);
-        until_or(|| listening(&log).is_some(), || format!("Prometheus: {:?}", log.lock().unwrap()))
-            .await;
-        prometheus.addr = listening(&log).expect("it was there a moment ago");
+        // It listens before it answers, while it opens its store.
+        let ready = || prometheus.log().contains(READY);
+        until_or(ready, || format!("Prometheus does not start: {}", prometheus.log())).await;
+        prometheus.addr = listening(&prometheus.lines).expect("it listens before it is ready");
         prometheus
     }
 

@@ -65,7 +65,8 @@ fn each_alert_leads_to_its_runbook_and_says_how_urgent_it_is() {
             faults.push(format!("{name} has severity {severity}"));
         }
         let body = runbooks.iter().find(|(found, _)| *found == name).map(|(_, body)| body);
-        let said = body.is_some_and(|body| body.to_lowercase().starts_with(&format!("*{severity}.*")));
+        let said =
+            body.is_some_and(|body| body.to_lowercase().starts_with(&format!("*{severity}.*")));
         if !said {
             faults.push(format!("the runbook of {name} does not begin with its severity"));
         }
