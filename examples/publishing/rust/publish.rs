@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example publish -- <organization> <task> <acting agent> <assignee> <generation>`
 
-mod tokens;
+pub(crate) mod tokens;
 
 use std::env;
 use std::error::Error;
@@ -19,7 +19,7 @@ use self::tokens::token;
 const ATTEMPTS: u32 = 3;
 const OUTCOME_WITHIN: Duration = Duration::from_secs(30);
 
-type Fault = Box<dyn Error + Send + Sync>;
+pub(crate) type Fault = Box<dyn Error + Send + Sync>;
 
 /// Publishes one occurrence, and returns its outcome record.
 async fn publish(client: &Client, event: &Value) -> Result<Value, Fault> {
@@ -86,20 +86,20 @@ fn random_uuid() -> Uuid {
     Builder::from_random_bytes(rand::random()).into_uuid()
 }
 
-#[tokio::main]
-#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a program of its own")]
-async fn main() -> Result<(), Fault> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let [organization, task, actor, assignee, generation] = arguments.as_slice() else {
+/// Publishes what the arguments say, as the settings say.
+pub(crate) async fn run(
+    arguments: &[String],
+    setting: impl Fn(&str) -> Option<String>,
+) -> Result<Value, Fault> {
+    let [organization, task, actor, assignee, generation] = arguments else {
         return Err("wants <organization> <task> <acting agent> <assignee> <generation>".into());
     };
-    let setting = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
-    let mut options =
-        ConnectOptions::new().custom_inbox_prefix(setting("NATS_INBOX_PREFIX", "_INBOX"));
-    if let Ok(user) = env::var("NATS_USER") {
-        options = options.user_and_password(user, setting("NATS_PASSWORD", ""));
+    let or = |name: &str, default: &str| setting(name).unwrap_or_else(|| default.to_owned());
+    let mut options = ConnectOptions::new().custom_inbox_prefix(or("NATS_INBOX_PREFIX", "_INBOX"));
+    if let Some(user) = setting("NATS_USER") {
+        options = options.user_and_password(user, or("NATS_PASSWORD", ""));
     }
-    let client = options.connect(setting("NATS_URL", "nats://127.0.0.1:4222")).await?;
+    let client = options.connect(or("NATS_URL", "nats://127.0.0.1:4222")).await?;
     let event = json!({
         "type": "task.mutated.v1",
         "organization_id": organization,
@@ -108,6 +108,13 @@ async fn main() -> Result<(), Fault> {
         "new_assignee_agent_profile_id": assignee,
         "assignment_generation": generation.parse::<u64>()?,
     });
-    println!("{}", publish(&client, &event).await?);
+    publish(&client, &event).await
+}
+
+#[tokio::main]
+#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a program of its own")]
+async fn main() -> Result<(), Fault> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    println!("{}", run(&arguments, |name| env::var(name).ok()).await?);
     Ok(())
 }

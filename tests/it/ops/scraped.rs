@@ -42,6 +42,9 @@ impl Scene {
         let broken = Published::of("onboarding", "acme", "t", &broken, 0);
         stage.publish_for_outcome(&broken).await;
         scene.until("sum(wakegate_wakes_total)", 10.0).await;
+        // What is recorded follows with the next evaluation, and a lane's owner with its next look.
+        scene.until("count(job:wakegate_wakes_refused:ratio_rate5m)", 1.0).await;
+        scene.until("sum(lane:wakegate_lane_owned:sum)", 1.0).await;
         scene
     }
 
