@@ -144,7 +144,7 @@ fn configuration(worker: SocketAddr) -> String {
     let (kept, _) = text.split_once("    dns_sd_configs:").expect("it discovers by DNS");
     let mut config = format!("{kept}    static_configs:\n      - targets: ['{worker}']\n");
     for (of_the_repository, of_the_test) in [
-        ("scrape_interval: 5s", "scrape_interval: 500ms"),
+        ("scrape_interval: 5s", "scrape_interval: 1s"),
         ("evaluation_interval: 15s", "evaluation_interval: 500ms"),
         ("rules/*.yml", &format!("{}/rules/*.yml", directory.display())),
     ] {

@@ -52,7 +52,7 @@ pub fn dashboard_queries() -> Vec<(String, String)> {
         let targets = list(&panel["targets"]);
         assert!(panel["type"] == "row" || !targets.is_empty(), "a panel without query: {panel}");
         for target in targets {
-            let query = text(&target, "expr").replace("$__rate_interval", "1m");
+            let query = text(&target, "expr").replace("$__rate_interval", "5m");
             let query = query.replace("$job", &all);
             assert!(!query.contains('$'), "a variable that is not replaced: {query}");
             queries.push((text(&panel, "title").to_owned(), query));
