@@ -161,5 +161,5 @@ fn listening(lines: &Mutex<Vec<String>>) -> Option<SocketAddr> {
 }
 
 fn percent_encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    text.bytes().fold(String::new(), |encoded, byte| encoded + &format!("%{byte:02X}"))
 }

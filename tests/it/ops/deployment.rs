@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use wakegate::cli::Exit;
 use wakegate::config::Config;
-use wakegate::config::settings::SETTINGS;
+use wakegate::config::settings::{SETTINGS, Setting};
 
 use super::expressions::{list, text};
 use crate::harness::command::{ended, wakegate};
@@ -162,7 +162,7 @@ fn assignments(path: &str) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     for line in read(path).lines().map(str::trim) {
         if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']').to_owned();
+            name.trim_end_matches(']').clone_into(&mut section);
         } else if !line.is_empty() && !line.starts_with('#') {
             let (key, value) = line.split_once('=').unwrap_or_else(|| panic!("{path}: {line}"));
             found.push((section.clone(), key.to_owned(), value.to_owned()));
@@ -218,7 +218,7 @@ async fn what_the_unit_starts_becomes_ready_and_ends_in_its_time() {
 /// right before anybody starts them.
 #[test]
 fn every_variable_that_is_set_anywhere_is_a_setting() {
-    let known: BTreeSet<String> = SETTINGS.iter().map(|setting| setting.variable()).collect();
+    let known: BTreeSet<String> = SETTINGS.iter().map(Setting::variable).collect();
     let mut files = vec![ENVIRONMENT_FILE.to_owned(), "docker-compose.yml".to_owned()];
     for entry in std::fs::read_dir(repository().join(KUBERNETES)).unwrap() {
         files.push(format!("{KUBERNETES}/{}", entry.unwrap().file_name().into_string().unwrap()));

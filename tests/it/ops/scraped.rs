@@ -183,7 +183,7 @@ async fn every_panel_of_the_dashboard_shows_something() {
     }
     let of_panel = |title: &str| {
         let found = queries.iter().find(|(panel, _)| panel == title);
-        found.map(|(_, query)| query.clone()).unwrap_or_else(|| panic!("no panel {title}"))
+        found.map_or_else(|| panic!("no panel {title}"), |(_, query)| query.clone())
     };
     for (panel, wanted) in [("Workers", 1.0), ("Lanes without owner", 0.0), ("Wakes lost", 0.0)] {
         scene.until(&of_panel(panel), wanted).await;
