@@ -15,6 +15,7 @@ fn times() -> Times {
         batch_bytes_max: 8 << 20,
         hold_backoff_min: Duration::from_millis(50),
         hold_backoff_max: Duration::from_secs(5),
+        hold_backoff_jitter: 0.0,
         store_away_give_up: Duration::from_secs(30),
         ack_wait: Duration::from_secs(12),
         pin_timeout: Duration::from_secs(5),
