@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::database::{Connections, Database};
-use crate::stream::Stream;
+use crate::stream::{Stream, acknowledged};
 use crate::worker::Worker;
 use crate::workloads::Event;
 use crate::{Result, eventually};
@@ -177,7 +177,7 @@ impl Sender {
         let runtime = Handle::current();
         let (sent, acks) = mpsc::unbounded_channel();
         let mut acknowledging = JoinSet::new();
-        acknowledging.spawn(acknowledged(acks));
+        acknowledging.spawn(all_acknowledged(acks));
         let thread = thread::Builder::new()
             .name("sender".to_owned())
             .spawn(move || self.send(&runtime, &events, &sent))?;
@@ -217,9 +217,9 @@ impl Sender {
 }
 
 /// Takes acknowledgements as they come: the client sends no more than 5,000 ahead of them.
-async fn acknowledged(mut acks: mpsc::UnboundedReceiver<PublishAckFuture>) -> Result<()> {
+async fn all_acknowledged(mut acks: mpsc::UnboundedReceiver<PublishAckFuture>) -> Result<()> {
     while let Some(ack) = acks.recv().await {
-        ack.await?;
+        acknowledged(ack).await?;
     }
     Ok(())
 }

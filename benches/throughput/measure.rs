@@ -272,15 +272,12 @@ impl Bench {
         let rows = database.rows().await?.without(before);
         expect("the new rows", rows, Outcomes { deduplicated: 0, ..wanted })?;
         stream.expect_audited(wanted.refused).await?;
-        let (size, logged) = {
-            let (now, logged_now) = database.bytes().await?;
-            (now.saturating_sub(size), logged_now.saturating_sub(logged))
-        };
+        let (size_now, logged_now) = database.bytes().await?;
         let mut details = serde_json::to_value(&worked)?;
         details["bytes"] = json!({
             "stream": stream.bytes_per_message().await?,
-            "database": size as f64 / count as f64,
-            "wal": logged as f64 / count as f64,
+            "database": size_now.saturating_sub(size) as f64 / count as f64,
+            "wal": logged_now.saturating_sub(logged) as f64 / count as f64,
         });
         Ok(Sample { value: worked.events_per_second, details })
     }

@@ -140,7 +140,8 @@ impl Stream {
     }
 }
 
-async fn acknowledged(ack: jetstream::context::PublishAckFuture) -> Result<()> {
+/// Waits until the stream has it, for the first time.
+pub(crate) async fn acknowledged(ack: jetstream::context::PublishAckFuture) -> Result<()> {
     let ack = ack.into_future().await?;
     if ack.duplicate { Err("the stream calls a new message a duplicate".into()) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@
 //! model written independently.
 
 use super::decision::{Decision, Degraded};
-use super::facts::{Facts, KeySightings, MergeBucket, QueuedRun, ReadFailure};
+use super::facts::{Facts, KeySightings, MergeBucket, ReadFailure};
 use super::gates::allowance;
 use super::gates::{GATES, GateName, Posture, Verdict};
 use crate::wake::{Payload, RunId, Wake};
@@ -78,10 +78,8 @@ fn note(facts: &mut Facts, wake: &Wake, decision: &Decision) {
         Decision::Admit { .. } => {
             see_key(facts, wake, wake.id);
             if let (Some(bucket), Ok(queued)) = (MergeBucket::of(wake), &mut facts.queued) {
-                queued.by_bucket.entry(bucket).or_default().insert(
-                    (wake.requested_at, wake.id),
-                    QueuedRun { actor_type: wake.payload.actor_type().cloned() },
-                );
+                let actor_type = wake.payload.actor_type().cloned();
+                queued.add(bucket, wake.requested_at, wake.id, actor_type);
             }
             if allowance::binds(wake) {
                 count(facts, wake, (wake.requested_at, wake.id), &wake.payload);

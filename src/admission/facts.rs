@@ -152,6 +152,20 @@ pub struct QueuedRuns {
     pub by_bucket: HashMap<MergeBucket, BTreeMap<(UtcMicros, RunId), QueuedRun>>,
 }
 
+impl QueuedRuns {
+    /// Adds a run with its actor type, requested at this instant.
+    pub fn add(
+        &mut self,
+        bucket: MergeBucket,
+        requested_at: UtcMicros,
+        run_id: RunId,
+        actor_type: Option<ActorType>,
+    ) {
+        let runs = self.by_bucket.entry(bucket).or_default();
+        runs.insert((requested_at, run_id), QueuedRun { actor_type });
+    }
+}
+
 /// A queued run as gate 4 sees it. Runs keyed by a comment are never among the facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedRun {

@@ -11,7 +11,7 @@ use super::super::{
 };
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRun, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Scoped,
 };
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
 use crate::wake::{
@@ -266,8 +266,7 @@ impl State {
                 .find(|run| run.takes_in(&bucket));
             if let Some(run) = newest {
                 let actor_type = run.payload.actor_type().cloned();
-                let runs = queued.by_bucket.entry(bucket).or_default();
-                runs.insert((run.requested_at, run.id), QueuedRun { actor_type });
+                queued.add(bucket, run.requested_at, run.id, actor_type);
             }
         }
         queued

@@ -14,7 +14,7 @@ use super::session::{Prepared, Sessions};
 use super::timestamp::Timestamp;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRun, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Scoped,
 };
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
 use crate::wake::{
@@ -171,14 +171,10 @@ pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<Queue
         let rows = sessions.read("the read of queued runs", || queued_query(asked_for)).await?;
         for row in &rows {
             let (bucket, _) = asked(row, asked_for)?;
-            let at = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+            let (requested_at, id) = (get_instant(row, "requested_at")?, get_id(row, "id")?);
             let actor_type = get::<Option<&str>>(row, "actor_type")?
                 .and_then(|actor_type| ActorType::parse(actor_type).ok());
-            queued
-                .by_bucket
-                .entry(bucket.clone())
-                .or_default()
-                .insert(at, QueuedRun { actor_type });
+            queued.add(bucket.clone(), requested_at, id, actor_type);
         }
     }
     Ok(queued)

@@ -21,11 +21,7 @@ async fn unpin(stage: &Stage, lane: u32) {
 
 /// A worker that pulls every lane, whoever else does: a pin that is taken away may go to any.
 async fn pulling(stage: &Stage) -> Worker {
-    let mut command = stage.command(&["run"]);
-    command.env("WAKEGATE_LANES_SPREAD", "off");
-    let worker = Worker::spawn(command).await;
-    worker.ready().await;
-    worker
+    stage.worker_with(&[("WAKEGATE_LANES_SPREAD", "off")]).await
 }
 
 async fn a_pin_moved_while_a_batch_is_in_work_decides_everything_once(dialect: Dialect) {
@@ -60,12 +56,10 @@ async fn a_pin_moved_while_a_batch_is_in_work_decides_everything_once(dialect: D
 async fn a_worker_cut_off_from_its_database_only_leaves_its_lanes_to_a_standby() {
     let stage = Stage::with(Dialect::Postgres, Setting { batch_wakes_max: 8, ..SMALL }).await;
     let proxy = Proxy::before(port_of(&stage.database_url)).await;
-    let mut command = stage.command(&["run"]);
-    command
-        .env("WAKEGATE_DATABASE_URL", proxy.url(&stage.database_url))
-        .env("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000");
-    let cut_off = Worker::spawn(command).await;
-    cut_off.ready().await;
+    let url = proxy.url(&stage.database_url);
+    let hasty =
+        [("WAKEGATE_DATABASE_URL", &*url), ("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000")];
+    let cut_off = stage.worker_with(&hasty).await;
     let mut load = Load::new(rand::random());
     load.publish(&stage, 20).await;
     stage.settled().await;

@@ -137,10 +137,7 @@ async fn removed_while_the_lane_holds_wakes_are_reported_and_what_is_in_work_is_
 async fn removed_while_the_database_stays_away_wakes_are_reported_with_the_next_one() {
     let setting = Setting { batch_wakes_max: 4, ..Setting::default() };
     let stage = Stage::with(Dialect::Postgres, setting).await;
-    let mut command = stage.command(&["run"]);
-    command.env("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000");
-    let worker = Worker::spawn(command).await;
-    worker.ready().await;
+    let worker = stage.worker_with(&[("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000")]).await;
     let mut load = Load::new(rand::random());
     load.publish(&stage, 10).await;
     stage.settled().await;

@@ -47,10 +47,8 @@ async fn a_network_to_the_broker_that_fails_in_every_way_costs_nothing_but_time(
     let setting = Setting { partitions: 2, batch_wakes_max: 8, ..Setting::default() };
     let stage = Stage::with(dialect, setting).await;
     let proxy = Proxy::before(port_of(&stage.nats.url())).await;
-    let mut command = stage.command(&["run"]);
-    command.env("WAKEGATE_NATS_URL", proxy.url(&stage.nats.url()));
-    let mut worker = Worker::spawn(command).await;
-    worker.ready().await;
+    let url = proxy.url(&stage.nats.url());
+    let mut worker = stage.worker_with(&[("WAKEGATE_NATS_URL", &url)]).await;
     let published = fail_in_every_way(&stage, &proxy, &mut worker).await;
     let accounts = add_up(&stage).await;
     assert_eq!((accounts.on_stream(), accounts.gone, accounts.lost), (published, 0, 0));
@@ -61,10 +59,8 @@ async fn a_network_to_postgres_that_fails_in_every_way_costs_nothing_but_time() 
     let setting = Setting { partitions: 2, batch_wakes_max: 8, ..Setting::default() };
     let stage = Stage::with(Dialect::Postgres, setting).await;
     let proxy = Proxy::before(port_of(&stage.database_url)).await;
-    let mut command = stage.command(&["run"]);
-    command.env("WAKEGATE_DATABASE_URL", proxy.url(&stage.database_url));
-    let mut worker = Worker::spawn(command).await;
-    worker.ready().await;
+    let url = proxy.url(&stage.database_url);
+    let mut worker = stage.worker_with(&[("WAKEGATE_DATABASE_URL", &url)]).await;
     let published = fail_in_every_way(&stage, &proxy, &mut worker).await;
     let accounts = add_up(&stage).await;
     assert_eq!((accounts.on_stream(), accounts.gone, accounts.lost), (published, 0, 0));

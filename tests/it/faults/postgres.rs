@@ -122,11 +122,7 @@ async fn out_of_connections_postgres_makes_the_lane_hold_and_then_go_on() {
 
 /// A worker whose reads are given up after half a second.
 async fn impatient(stage: &Stage) -> Worker {
-    let mut command = stage.command(&["run"]);
-    command.env("WAKEGATE_DATABASE_READ_DEADLINE_MS", "500");
-    let worker = Worker::spawn(command).await;
-    worker.ready().await;
-    worker
+    stage.worker_with(&[("WAKEGATE_DATABASE_READ_DEADLINE_MS", "500")]).await
 }
 
 async fn gate_errors(worker: &Worker) -> Vec<String> {

@@ -6,6 +6,7 @@ pub mod command;
 pub mod flaky;
 pub mod golden;
 pub mod http;
+pub mod lines;
 pub mod logs;
 pub mod nats;
 pub mod outside;

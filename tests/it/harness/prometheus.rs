@@ -1,16 +1,16 @@
 //! A private Prometheus, with the repository's own configuration and rules.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::golden::repository;
 use super::http::request_as;
+use super::lines::{Lines, collect};
 use super::tools::of_prometheus;
 use super::until_or;
 
@@ -42,7 +42,7 @@ impl Sample {
 /// A Prometheus that scrapes one worker, gone when this is dropped.
 pub(crate) struct Prometheus {
     supervisor: Child,
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Lines,
     addr: SocketAddr,
     _directory: TempDir,
 }
@@ -65,13 +65,7 @@ impl Prometheus {
             .spawn()
             .expect("sh can be started");
         let stderr = supervisor.stderr.take().expect("standard error is piped");
-        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sink = Arc::clone(&lines);
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                sink.lock().unwrap().push(line);
-            }
-        });
+        let lines = collect(stderr);
         let addr = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut prometheus = Self { supervisor, lines, addr, _directory: directory };
         // It listens before it answers, while it opens its store.

@@ -1,7 +1,6 @@
 //! The real worker as a process of its own, to be watched, signalled, frozen and killed.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use super::http::{Answer, request};
+use super::lines::{Lines, collect};
 use super::{until_or, until_some};
 
 /// Ends the worker when the test process is gone, however that ended; one word on its standard
@@ -25,7 +25,7 @@ pub(crate) type Series = BTreeMap<String, f64>;
 pub(crate) struct Worker {
     child: Child,
     watch: (Child, Option<ChildStdin>),
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Lines,
     addr: SocketAddr,
 }
 
@@ -37,13 +37,7 @@ impl Worker {
         let mut child = command.stdout(Stdio::null()).spawn().expect("wakegate starts");
         let watch = watch(child.id());
         let stderr = child.stderr.take().expect("standard error is piped");
-        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sink = Arc::clone(&lines);
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                sink.lock().unwrap().push(line);
-            }
-        });
+        let lines = collect(stderr);
         let addr = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut worker = Self { child, watch, lines, addr };
         let log = Arc::clone(&worker.lines);

@@ -35,10 +35,7 @@ async fn a_batch_holds_so_many_wakes_and_so_many_bytes() {
             assignment(&format!("t{nth}"), "a1", 1).with(json!({ "x": "x".repeat(200_000) }));
         stage.publish(&large).await;
     }
-    let mut command = stage.command(&["run"]);
-    command.env("WAKEGATE_LANES_BATCH_BYTES_MAX", "1048576");
-    let worker = Worker::spawn(command).await;
-    worker.ready().await;
+    let worker = stage.worker_with(&[("WAKEGATE_LANES_BATCH_BYTES_MAX", "1048576")]).await;
     stage.settled().await;
     let (wakes, count) = batches(&worker).await;
     assert!(same(wakes, 20.0) && count >= 4.0, "{wakes} wakes in {count} batches");
@@ -67,12 +64,11 @@ async fn audit_events_beyond_those_in_flight_wait_for_their_turn() {
 async fn an_end_takes_no_longer_than_its_deadline() {
     let stage = Stage::set(Dialect::Postgres).await;
     let stalled = stall::runs_of(&stage, "a1").await;
-    let mut command = stage.command(&["run"]);
-    command
-        .env("WAKEGATE_SHUTDOWN_DEADLINE_MS", "100")
-        .env("WAKEGATE_DATABASE_RECORD_DEADLINE_MS", "60000");
-    let mut worker = Worker::spawn(command).await;
-    worker.ready().await;
+    let deadlines = [
+        ("WAKEGATE_SHUTDOWN_DEADLINE_MS", "100"),
+        ("WAKEGATE_DATABASE_RECORD_DEADLINE_MS", "60000"),
+    ];
+    let mut worker = stage.worker_with(&deadlines).await;
     stage.publish(&assignment("t1", "a1", 1)).await;
     let stuck = "SELECT count(*) FROM pg_stat_activity
                  WHERE application_name = 'wakegate' AND wait_event_type = 'Lock'";

@@ -30,12 +30,10 @@ async fn lanes_without_wakes_are_spread_and_no_first_wake_moves_one() {
 async fn a_replica_cut_off_from_its_database_keeps_no_lane_and_has_its_share_once_it_is_back() {
     let stage = fleet::stage().await;
     let proxy = Proxy::before(port_of(&stage.database_url)).await;
-    let mut command = stage.command(&["run"]);
-    command
-        .env("WAKEGATE_DATABASE_URL", proxy.url(&stage.database_url))
-        .env("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000");
-    let cut_off = Worker::spawn(command).await;
-    cut_off.ready().await;
+    let url = proxy.url(&stage.database_url);
+    let hasty =
+        [("WAKEGATE_DATABASE_URL", &*url), ("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1000")];
+    let cut_off = stage.worker_with(&hasty).await;
     let others = [stage.worker().await, stage.worker().await];
     let all = [&cut_off, &others[0], &others[1]];
     let load = Load::begin(&stage);

@@ -174,7 +174,14 @@ impl Stage {
 
     /// A worker that is ready.
     pub async fn worker(&self) -> Worker {
-        let worker = self.worker_starting().await;
+        self.worker_with(&[]).await
+    }
+
+    /// One that has these variables as well.
+    pub async fn worker_with(&self, variables: &[(&str, &str)]) -> Worker {
+        let mut command = self.command(&["run"]);
+        command.envs(variables.iter().copied());
+        let worker = Worker::spawn(command).await;
         worker.ready().await;
         worker
     }
