@@ -138,8 +138,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                biased;
                 () = self.shutdown.requested() => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
         Ok(())
@@ -152,8 +153,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         let mut delays = Delays::of(&options);
         loop {
             let may = tokio::select! {
-                may = self.bench.may_pull() => may,
+                biased;
                 () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+                may = self.bench.may_pull() => may,
             };
             match may {
                 Ok(None) => {
@@ -167,8 +169,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
                 Err(error) => return Some(TermEnd::Broker(error)),
             }
             tokio::select! {
-                () = tokio::time::sleep(delays.next_delay()) => {}
+                biased;
                 () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+                () = tokio::time::sleep(delays.next_delay()) => {}
             }
         }
     }
