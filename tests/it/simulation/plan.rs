@@ -170,6 +170,23 @@ impl Plan {
         self.noise_permille = 0;
     }
 
+    /// Nothing happens but that an organization is paused while the lanes wait for the database.
+    fn pause_amid_hold(&mut self, rng: &mut StdRng) {
+        let until_ms = rng.random_range(20_000..29_000);
+        self.faults_until_ms = self.faults_until_ms.max(30_000);
+        self.published_ms = vec![0; self.events.len()];
+        let acme = Some("acme");
+        self.acts = vec![
+            (rng.random_range(1_000..5_000), Act::Pause { organization: acme }),
+            (self.faults_until_ms, Act::Resume { organization: acme }),
+        ];
+        self.spells =
+            vec![Spell { from_ms: 0, until_ms, of: Weather::ReadFails(GateName::Coalesce) }];
+        self.crash_points.fill(None);
+        self.stall_points.fill(None);
+        self.noise_permille = 0;
+    }
+
     pub fn of(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
@@ -226,8 +243,10 @@ impl Plan {
             published_ms,
             faults_until_ms,
         };
-        if workers > 1 && rng.random_ratio(1, 10) {
-            plan.acknowledge_late(rng);
+        match rng.random_range(0..15) {
+            0 if workers > 1 => plan.acknowledge_late(rng),
+            1 => plan.pause_amid_hold(rng),
+            _ => {}
         }
         plan
     }
@@ -242,9 +261,8 @@ fn points_of(rng: &mut StdRng, of: usize, workers: usize) -> Vec<Option<PointAt>
 /// Somebody pauses while a lane waits.
 fn pauses_in_holds(rng: &mut StdRng, spells: &[Spell], until: u64, acts: &mut Vec<(u64, Act)>) {
     for spell in spells.iter().filter(|spell| spell.of.holds()) {
-        if rng.random_ratio(3, 4) {
-            let early = spell.from_ms + (spell.until_ms - spell.from_ms).div_ceil(3);
-            let from = rng.random_range(spell.from_ms..early);
+        if rng.random_bool(0.5) {
+            let from = rng.random_range(spell.from_ms..spell.until_ms);
             let until = rng.random_range(spell.until_ms..=until);
             acts.push((from, Act::Pause { organization: Some("acme") }));
             acts.push((until, Act::Resume { organization: Some("acme") }));
