@@ -153,6 +153,8 @@ fn worker<S>(
             pin_timeout,
         },
         shutdown_deadline: config.shutdown.deadline,
+        // Who ends once it has caught up takes what it gets, and lets nobody move lanes for it.
+        spread: config.lanes.spread && !args.until_caught_up,
         until_caught_up: args.until_caught_up,
         metrics: surroundings.metrics,
         health: surroundings.health,

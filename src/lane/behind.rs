@@ -60,7 +60,12 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         // A database that is away is held for once there is something to decide.
         let Ok(cursor) = self.store.lane_cursor(&self.lane).await else { return Ok(None) };
         let known = self.forgotten(cursor, info.ack_floor, &[]).await?;
-        Ok(known.map(|sequence| self.note_behind(cursor, sequence)))
+        Ok(known.map(|sequence| {
+            // Nobody pulls the lane and so measures it, and that wake waits, if nothing else does.
+            let waiting = info.pending + info.unacknowledged;
+            self.metrics.set_lane_pending(self.lane.lane, waiting.max(1));
+            self.note_behind(cursor, sequence)
+        }))
     }
 
     /// Sequences of a stream that was created anew are of other wakes than those that the cursor is

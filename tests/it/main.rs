@@ -17,6 +17,8 @@ mod harness;
 mod hostile;
 mod limits;
 mod messages;
+mod ops;
+mod replicas;
 mod security;
 mod serial_model;
 mod shell;
