@@ -119,3 +119,6 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         reason
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use super::oracle::Invariant;
 use super::run::run;
 
 /// Seeds that are tried with a mistake before it counts as unnoticed. Most are noticed by one of the
-/// first thirty, none needs two hundred.
+/// first thirty; a decision that only a lost race makes wrong takes some hundreds.
 const SEEDS_MAX: u64 = 1_000;
 
 /// Declares the mistakes, for each what breaks, and the test that holds that it does.

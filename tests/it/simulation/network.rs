@@ -267,7 +267,7 @@ impl Inside {
         let Some(worker) = self.clients.get(&id).map(|client| client.me.worker) else { return };
         let permille = match () {
             () if self.is_weather(Weather::NetworkLossy) => 200,
-            () if self.is_weather(Weather::NetworkLeaky) => 40,
+            () if self.is_weather(Weather::NetworkLeaky) => 80,
             () => 3,
         };
         let lost = !self.calm && self.chance(permille);

@@ -7,6 +7,7 @@ use wakegate::admission::GateName;
 
 use super::events::{EventFault, SimEvent, events};
 use super::points::{PointAt, point_of_seed};
+use super::worker::Point;
 
 /// Longest that faults go on, in milliseconds of simulated time.
 pub const FAULTS_MS_MAX: u64 = 90_000;
@@ -149,6 +150,43 @@ impl Plan {
         }
     }
 
+    /// Nothing happens but that whoever decides first is frozen amid its acknowledgements, of which
+    /// some get lost, and so does some of what is then delivered to another worker.
+    fn acknowledge_late(&mut self, rng: &mut StdRng) {
+        self.batch_wakes_max = 2;
+        self.events.truncate(4);
+        self.published_ms = vec![0; self.events.len()];
+        self.acts = (0..self.workers)
+            .map(|worker| {
+                let away_ms = rng.random_range(1..200);
+                (rng.random_range(1..200), Act::LinkBreak { worker, away_ms })
+            })
+            .collect();
+        let until_ms = self.faults_until_ms;
+        let spell = |of| Spell { from_ms: 0, until_ms, of };
+        self.spells = [Weather::NetworkLossy, Weather::NetworkUneven].map(spell).into();
+        self.crash_points.fill(None);
+        self.stall_points.fill(Some(PointAt::Point(Point::Before("acknowledge"), 2)));
+        self.noise_permille = 0;
+    }
+
+    /// Nothing happens but that an organization is paused while the lanes wait for the database.
+    fn pause_amid_hold(&mut self, rng: &mut StdRng) {
+        let until_ms = rng.random_range(20_000..29_000);
+        self.faults_until_ms = self.faults_until_ms.max(30_000);
+        self.published_ms = vec![0; self.events.len()];
+        let acme = Some("acme");
+        self.acts = vec![
+            (rng.random_range(1_000..5_000), Act::Pause { organization: acme }),
+            (self.faults_until_ms, Act::Resume { organization: acme }),
+        ];
+        self.spells =
+            vec![Spell { from_ms: 0, until_ms, of: Weather::ReadFails(GateName::Coalesce) }];
+        self.crash_points.fill(None);
+        self.stall_points.fill(None);
+        self.noise_permille = 0;
+    }
+
     pub fn of(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
@@ -162,7 +200,7 @@ impl Plan {
             crash_points[0] = Some(PointAt::nth_of(rng, point));
         }
         let stalling = rng.random_ratio(1, 5);
-        let stall_points = points_of(rng, if stalling { workers } else { 0 }, workers);
+        let mut stall_points = points_of(rng, if stalling { workers } else { 0 }, workers);
         let mut acts = acts(rng, workers, faults_until_ms);
         pauses_in_holds(rng, &spells, faults_until_ms, &mut acts);
         let names = crash_points.iter().map(|crash| crash.and_then(PointAt::name));
@@ -188,9 +226,9 @@ impl Plan {
             (0..events.len()).map(|_| rng.random_range(0..=over_ms)).collect();
         published_ms.sort_unstable();
         if workers > 1 && rng.random_ratio(1, 2) {
-            hand_overs(rng, workers, faults_until_ms, &mut spells, &mut acts);
+            hand_overs(rng, &mut stall_points, faults_until_ms, &mut spells, &mut acts);
         }
-        Self {
+        let mut plan = Self {
             lanes,
             workers,
             batch_wakes_max: rng.random_range(1..=6),
@@ -204,7 +242,13 @@ impl Plan {
             events,
             published_ms,
             faults_until_ms,
+        };
+        match rng.random_range(0..15) {
+            0 if workers > 1 => plan.acknowledge_late(rng),
+            1 => plan.pause_amid_hold(rng),
+            _ => {}
         }
+        plan
     }
 }
 
@@ -229,11 +273,19 @@ fn pauses_in_holds(rng: &mut StdRng, spells: &[Spell], until: u64, acts: &mut Ve
 /// The lane goes from hand to hand, over a network on which nothing is sure.
 fn hand_overs(
     rng: &mut StdRng,
-    workers: usize,
+    stall_points: &mut [Option<PointAt>],
     until: u64,
     spells: &mut Vec<Spell>,
     acts: &mut Vec<(u64, Act)>,
 ) {
+    let workers = stall_points.len();
+    // Who is frozen here acknowledges late what it has decided.
+    for stall in stall_points {
+        if rng.random_bool(0.5) {
+            let point = Point::Before(["acknowledge", "publish"][rng.random_range(0..2)]);
+            *stall = Some(PointAt::Point(point, rng.random_range(1..=6)));
+        }
+    }
     for of in [Weather::NetworkUneven, Weather::NetworkLeaky] {
         if rng.random_ratio(3, 4) {
             spells.push(Spell { from_ms: 0, until_ms: until, of });
@@ -309,7 +361,7 @@ fn spells(rng: &mut StdRng, until: u64) -> Vec<Spell> {
         let from_ms = rng.random_range(0..until);
         let long = [500, 5_000, 45_000][rng.random_range(0..3)];
         let until_ms = (from_ms + rng.random_range(1..=long)).min(until);
-        let of = match rng.random_range(0..10) {
+        let of = match rng.random_range(0..11) {
             0 | 1 => Weather::StoreAway,
             2 => Weather::StoreFlaky,
             3 => Weather::StoreSlow,
@@ -317,7 +369,9 @@ fn spells(rng: &mut StdRng, until: u64) -> Vec<Spell> {
             6 => Weather::AuditAway,
             7 => Weather::AuditFlaky,
             8 => Weather::NetworkSlow,
-            _ => Weather::NetworkLossy,
+            9 => Weather::NetworkLossy,
+            // Only two failures in a row show.
+            _ => Weather::ReadFails(GateName::Allowance),
         };
         spells.push(Spell { from_ms, until_ms, of });
     }

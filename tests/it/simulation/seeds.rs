@@ -103,7 +103,7 @@ fn assert_every_outcome_was_met(outcomes: &BTreeMap<String, u64>, parts: u64) {
         ("deduplicated:windowed", 1_000),
         ("no_wake", 1_000),
         ("queued", 10_000),
-        ("queued/count_read_failed", 8),
+        ("queued/count_read_failed", 16),
         ("queued/task_unattributed", 600),
         ("refused:agent_paused", 100),
         ("refused:agent_pending_approval", 100),
