@@ -27,3 +27,12 @@ pub(super) fn subject(text: &str) -> Result<String, String> {
     }
     Err("wants tokens of letters, digits, _ and -, separated by dots, such as _INBOX".to_owned())
 }
+
+/// `on` or `off`.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("wants on or off".to_owned()),
+    }
+}

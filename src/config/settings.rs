@@ -1,6 +1,8 @@
 //! The table of settings: file keys, variables, defaults, ranges, help and documents all come from
 //! here. A new setting is one entry here and one field in [`Config`].
 
+mod control;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -103,7 +105,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 21] = [
+pub const SETTINGS: [Setting; 28] = [
     Setting {
         section: "nats",
         key: "url",
@@ -305,6 +307,13 @@ pub const SETTINGS: [Setting; 21] = [
         doc: "How long the database may be away before this worker gives its lanes up to a \
               standby.",
     },
+    control::ENABLED,
+    control::NATS_URL,
+    control::CREDENTIALS_FILE,
+    control::DATABASE_URL,
+    control::CONNECTIONS_MAX,
+    control::DEADLINE,
+    control::REQUESTS_MAX,
     Setting {
         section: "shutdown",
         key: "deadline_ms",

@@ -78,6 +78,9 @@ pub async fn serve<S: ControlStore>(
         while let Some(Some(done)) = work.join_next().now_or_never() {
             note(done);
         }
+        if !request.may_be_answered() {
+            continue;
+        }
         if work.len() < requests_max {
             work.spawn(answer(control.clone(), id.clone(), request));
         } else {
@@ -99,9 +102,6 @@ pub async fn serve<S: ControlStore>(
 }
 
 async fn answer<S: ControlStore>(control: Control<S>, id: String, asked: Asked) {
-    if !asked.may_be_answered() {
-        return;
-    }
     let reply = match asked.verb {
         Some(verb) => control.answer(&id, verb, &asked.message().payload).await,
         None => Err(unknown(&asked.message().subject)),
@@ -125,10 +125,10 @@ fn note(done: Result<(), tokio::task::JoinError>) {
 struct Asked {
     /// None of a subject that means nothing.
     verb: Option<Verb>,
-    from: From,
+    via: Via,
 }
 
-enum From {
+enum Via {
     Endpoint(Request),
     /// Beside the service: tools are not to see it as one of its endpoints.
     Elsewhere(Client, Message),
@@ -154,7 +154,7 @@ async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::
             let endpoint = service.endpoint_builder().name(name).queue_group(group);
             let endpoint = endpoint.metadata(metadata).add(subject).await?;
             let asked =
-                move |request| Asked { verb: Some(verb), from: From::Endpoint(request) };
+                move |request| Asked { verb: Some(verb), via: Via::Endpoint(request) };
             arriving.push(endpoint.map(asked).boxed());
         }
     }
@@ -174,7 +174,7 @@ async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
             })
             .map(move |message| Asked {
                 verb: None,
-                from: From::Elsewhere(client.clone(), message),
+                via: Via::Elsewhere(client.clone(), message),
             });
         arriving.push(asked.boxed());
     }
@@ -183,9 +183,9 @@ async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
 
 impl Asked {
     fn message(&self) -> &Message {
-        match &self.from {
-            From::Endpoint(request) => &request.message,
-            From::Elsewhere(_, message) => message,
+        match &self.via {
+            Via::Endpoint(request) => &request.message,
+            Via::Elsewhere(_, message) => message,
         }
     }
 
@@ -217,15 +217,15 @@ impl Asked {
                 Err(ServiceError { status: ascii(&error.to_string()), code: error.code.number() })
             }
         };
-        let sent = match (&self.from, reply) {
-            (From::Endpoint(request), reply) => request.respond_with_headers(reply, headers).await,
-            (From::Elsewhere(client, message), Err(ServiceError { status, code })) => {
+        let sent = match (&self.via, reply) {
+            (Via::Endpoint(request), reply) => request.respond_with_headers(reply, headers).await,
+            (Via::Elsewhere(client, message), Err(ServiceError { status, code })) => {
                 let Some(inbox) = message.reply.clone() else { return };
                 headers.insert(NATS_SERVICE_ERROR, status.as_str());
                 headers.insert(NATS_SERVICE_ERROR_CODE, code.to_string().as_str());
                 client.publish_with_headers(inbox, headers, "".into()).await
             }
-            (From::Elsewhere(..), Ok(_)) => return,
+            (Via::Elsewhere(..), Ok(_)) => return,
         };
         if let Err(error) = sent {
             tracing::warn!(error = one_line(&error), "a request of an operator was not answered");
