@@ -2,10 +2,11 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::operators::{Signature, colours, on_store, organization, print_as};
+use super::operators::{Signature, colours, complain, on_store, organization, print_as};
 use super::servers::AnyStore;
-use super::table::{Form, Side, Table, json_line};
+use super::table::{Form, Side, Table, json_line, seconds};
 use super::{Exit, Failure, print};
+use crate::admission::facts::AgentStatus;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::documents::{
@@ -194,7 +195,7 @@ fn list(config: &Config, args: ListArgs) -> Result<Exit, Failure> {
         Form::Table { width } => print(&table(&found, width, colours()))?,
     }
     if more {
-        super::complain(&format!("there are more than {limit}; --limit shows more of them"));
+        complain(&format!("there are more than {limit}; --limit shows more of them"));
     }
     Ok(Exit::Done)
 }
@@ -235,12 +236,12 @@ pub fn table(agents: &[AgentDocument], width: u16, colours: bool) -> String {
     let columns = ["organization", "agent", "status", "since", "by", "reason"];
     let mut table = Table::new(&columns.map(|name| (name, Side::Left)));
     for agent in agents {
-        let status = AgentDocument::status_name(agent);
+        let status = AgentStatus::from(agent.status).as_str();
         table.row([
             agent.organization_id.as_str(),
             agent.agent_profile_id.as_str(),
             status,
-            &super::status::seconds(agent.updated_at),
+            &seconds(agent.updated_at),
             agent.actor.as_deref().unwrap_or("-"),
             agent.reason.as_deref().unwrap_or("-"),
         ]);

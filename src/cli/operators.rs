@@ -1,7 +1,6 @@
 //! What the commands of operators share: who and why, which scope, and how an error ends a command.
 
-use std::future::Future;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::Args;
 use tokio::runtime::Builder;
@@ -94,7 +93,7 @@ fn failure(config: &Config, error: &ControlError) -> Failure {
 
 /// Whether standard output takes colours.
 pub(super) fn colours() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+    io::stdout().is_terminal()
 }
 
 /// Prints one document: for people as `table` makes it.
@@ -110,7 +109,8 @@ pub(super) fn print_as<T: serde::Serialize>(
     Ok(Exit::Done)
 }
 
-/// Keeps the compiler's view of a command's future small.
-pub(super) async fn boxed<T>(future: impl Future<Output = T>) -> T {
-    Box::pin(future).await
+/// Says something beside the output.
+pub(super) fn complain(text: &str) {
+    // Where standard error is closed, the exit code has to do.
+    let _ = writeln!(io::stderr().lock(), "wakegate: {text}");
 }

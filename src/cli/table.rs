@@ -10,6 +10,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 
+use crate::wake::UtcMicros;
+
 /// Width of a terminal that does not say how wide it is.
 const WIDTH: u16 = 80;
 /// Narrower than this nothing can be read.
@@ -106,6 +108,13 @@ impl Table {
         }
         text
     }
+}
+
+/// An instant for a terminal, to the second.
+#[must_use]
+pub fn seconds(at: UtcMicros) -> String {
+    let text = at.to_string();
+    text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
 /// A text for a terminal: what could move the cursor, end the line, hide or reorder text is written
