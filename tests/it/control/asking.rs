@@ -2,7 +2,9 @@
 
 use async_nats::{Client, Message, RequestErrorKind};
 use serde_json::Value;
+use wakegate::control::Verb;
 
+use super::schemas::{faults, schema};
 use crate::harness::until_some;
 
 /// What a request was refused with.
@@ -40,11 +42,27 @@ pub fn answer(message: &Message) -> Result<Value, Refused> {
     })
 }
 
-/// Asks with bytes.
+/// The name of a verb, also of one that is asked of one worker.
+fn named(verb: &str) -> String {
+    let found = Verb::ALL.into_iter().find(|known| {
+        let rest = verb.strip_prefix(known.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    found.expect("a verb is answered").name()
+}
+
+/// Asks with bytes. Whatever is answered is held against its schema.
 pub async fn ask_bytes(client: &Client, verb: &str, body: Vec<u8>) -> Result<Value, Refused> {
     let subject = format!("wakegate.control.{verb}");
     let message = client.request(subject, body.into()).await;
-    answer(&message.unwrap_or_else(|error| panic!("{verb}: {error}")))
+    let answered = answer(&message.unwrap_or_else(|error| panic!("{verb}: {error}")));
+    let name = match &answered {
+        Ok(_) => format!("{}-reply", named(verb)),
+        Err(_) => "error".to_owned(),
+    };
+    let said = answered.as_ref().unwrap_or_else(|refused| &refused.error);
+    assert_eq!(faults(&schema(&name), said), Vec::<String>::new(), "{name}: {said}");
+    answered
 }
 
 /// Asks.
