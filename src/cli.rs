@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use self::agents::table as agents_table;
 pub use self::failure::{Exit, Failure};
 use crate::config::{Config, Loaded};
 

@@ -2,9 +2,9 @@
 
 mod credentials;
 mod database;
-mod guarded;
+pub mod guarded;
 mod hostile;
-mod raw;
+pub mod raw;
 mod roles;
 mod secrets;
 mod tls;
