@@ -20,7 +20,7 @@ use crate::wake::{AgentId, OrganizationId};
 const AGENTS_MAX: u32 = 1_000;
 
 /// Shown below the help of `agents`.
-pub const AFTER_HELP: &str = "\
+pub(super) const AFTER_HELP: &str = "\
 Examples:
   wakegate agents list --status stopped
   wakegate agents set --organization acme --agent builder --status stopped --reason 'loops'";

@@ -84,9 +84,8 @@ fn failure(config: &Config, error: &ControlError) -> Failure {
         | ErrorCode::NotPaused
         | ErrorCode::PauseChanged
         | ErrorCode::UnknownAgent => failure.exits(Exit::Unchanged),
-        ErrorCode::Unavailable => {
-            failure.remedy("is the database there? WAKEGATE_DATABASE_URL says where it is looked for")
-        }
+        ErrorCode::Unavailable => failure
+            .remedy("is the database there? WAKEGATE_DATABASE_URL says where it is looked for"),
         _ => failure,
     }
 }

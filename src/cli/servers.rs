@@ -131,8 +131,6 @@ fn open(url: &DatabaseUrl, options: &StoreOptions, variable: &str) -> Result<Any
         Dialect::Sqlite => SqliteStore::connect(exposed, options).map(AnyStore::Sqlite),
     }
     .map_err(|error: UrlError| {
-        Failure::new(error.to_string())
-            .exits(Exit::Configuration)
-            .remedy(format!("set {variable}"))
+        Failure::new(error.to_string()).exits(Exit::Configuration).remedy(format!("set {variable}"))
     })
 }

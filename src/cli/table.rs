@@ -3,6 +3,7 @@
 //! What is shown is data: ids may hold anything, so what could move the cursor, hide or reorder text
 //! is escaped in a table. JSON escapes control characters by itself and is otherwise as it is.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
 use clap::builder::styling::Style;
@@ -100,7 +101,7 @@ impl Table {
             let line = line.trim_end();
             if at == 0 && colours {
                 let bold = Style::new().bold();
-                text.push_str(&format!("{bold}{line}{bold:#}\n"));
+                let _ = writeln!(text, "{bold}{line}{bold:#}");
             } else {
                 text.push_str(line);
                 text.push('\n');

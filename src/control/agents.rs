@@ -59,10 +59,8 @@ pub async fn list<S: AgentStore>(
         agents_max: request.limit + 1,
     };
     let found = store.agents(&asked).await?;
-    let page = within_bytes::<AgentDocument>(
-        found.into_iter().map(Into::into).collect(),
-        request.limit,
-    );
+    let page =
+        within_bytes::<AgentDocument>(found.into_iter().map(Into::into).collect(), request.limit);
     let next = page.more.then(|| page.rows.last().map(key)).flatten();
     Ok(AgentListReply { agents: page.rows, next })
 }

@@ -27,7 +27,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
         let message = format!("{} bytes, at most {BODY_BYTES_MAX} are read", body.len());
         return Err(ControlError::new(ErrorCode::TooLarge, message));
     }
-    let body = if body.is_empty() { b"{}" } else { body };
+    let body = if body.is_empty() { &b"{}"[..] } else { body };
     let Object(fields) = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {
             ControlError::new(ErrorCode::NotAnObject, "a request is a JSON object")
@@ -75,7 +75,10 @@ struct Fields {
 impl<'de> MapAccess<'de> for Fields {
     type Error = Fault;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
         self.current = self.left.next();
         let Some((name, _)) = &self.current else { return Ok(None) };
         let name: StringDeserializer<Fault> = name.clone().into_deserializer();
@@ -155,11 +158,7 @@ mod tests {
             ("7", ErrorCode::NotAnObject, None),
             ("", ErrorCode::MissingField, Some("scope")),
             (r#"{"scope":"platform"}"#, ErrorCode::MissingField, Some("actor")),
-            (
-                r#"{"scope":"platform","actor":"ann"}"#,
-                ErrorCode::MissingField,
-                Some("reason"),
-            ),
+            (r#"{"scope":"platform","actor":"ann"}"#, ErrorCode::MissingField, Some("reason")),
             (
                 r#"{"scope":"platform","actor":"ann","reson":"x"}"#,
                 ErrorCode::UnknownField,
@@ -212,12 +211,18 @@ mod tests {
     fn what_is_wrong_within_a_field_is_told_of_the_field() {
         for (body, code) in [
             (r#"{"after":{"organization_id":"a"}}"#, ErrorCode::InvalidField),
-            (r#"{"after":{"organization_id":"a","agent_profile_id":"b","c":1}}"#, ErrorCode::InvalidField),
+            (
+                r#"{"after":{"organization_id":"a","agent_profile_id":"b","c":1}}"#,
+                ErrorCode::InvalidField,
+            ),
         ] {
             let error = read::<AgentListRequest>(body.as_bytes()).unwrap_err();
             assert_eq!((error.code, error.field.as_deref()), (code, Some("after")), "{error}");
         }
-        assert_eq!(read::<AgentListRequest>(br#"{"status":null,"after":null}"#).unwrap().status, None);
+        assert_eq!(
+            read::<AgentListRequest>(br#"{"status":null,"after":null}"#).unwrap().status,
+            None
+        );
         for limit in ["0", "1001", "-1", "1.5", "\"7\""] {
             let body = format!(r#"{{"limit":{limit}}}"#);
             let error = read::<AgentListRequest>(body.as_bytes()).unwrap_err();

@@ -1,7 +1,8 @@
 //! Pausing and resuming. Gate 2 reads what is written here at the next batch, wherever it runs.
 
 use super::documents::{
-    PauseDocument, PauseReply, PauseRequest, PausesReply, PausesRequest, ResumeReply, ResumeRequest, Scope,
+    PauseDocument, PauseReply, PauseRequest, PausesReply, PausesRequest, ResumeReply,
+    ResumeRequest, Scope,
 };
 use super::error::{ControlError, ErrorCode};
 use super::pages::within_bytes;

@@ -22,7 +22,7 @@ use super::answers::Control;
 use super::error::{ControlError, ErrorCode};
 use super::verbs::{Answers, SUBJECTS, Verb};
 use super::worker::host;
-use crate::broker::Broker;
+use crate::broker::{Broker, Link};
 use crate::error_text::{one_line, sanitised};
 use crate::shutdown::Shutdown;
 use crate::store::control::ControlStore;
@@ -98,6 +98,10 @@ pub async fn serve<S: ControlStore>(
     if tokio::time::timeout(END_MAX, all).await.is_err() {
         tracing::warn!(requests = work.len(), "requests of operators end unanswered");
     }
+    if *broker.link.borrow() == Link::Up {
+        // What was answered is to be sent, too.
+        let _ = tokio::time::timeout(END_MAX, broker.client.flush()).await;
+    }
     stopped
 }
 
@@ -153,8 +157,7 @@ async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::
             ]);
             let endpoint = service.endpoint_builder().name(name).queue_group(group);
             let endpoint = endpoint.metadata(metadata).add(subject).await?;
-            let asked =
-                move |request| Asked { verb: Some(verb), via: Via::Endpoint(request) };
+            let asked = move |request| Asked { verb: Some(verb), via: Via::Endpoint(request) };
             arriving.push(endpoint.map(asked).boxed());
         }
     }
@@ -169,13 +172,8 @@ async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
         let messages = client.queue_subscribe(subject, ANY_WORKER.to_owned()).await?;
         let client = client.clone();
         let asked = messages
-            .filter(|message| {
-                std::future::ready(Verb::of_subject(&message.subject).is_none())
-            })
-            .map(move |message| Asked {
-                verb: None,
-                via: Via::Elsewhere(client.clone(), message),
-            });
+            .filter(|message| std::future::ready(Verb::of_subject(&message.subject).is_none()))
+            .map(move |message| Asked { verb: None, via: Via::Elsewhere(client.clone(), message) });
         arriving.push(asked.boxed());
     }
     Ok(arriving)

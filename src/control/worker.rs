@@ -31,10 +31,8 @@ pub struct Worker {
 /// What the machine is called, as far as it says.
 #[must_use]
 pub fn host() -> String {
-    std::fs::read_to_string(HOST_NAME).map_or_else(
-        |_| "unknown".to_owned(),
-        |name| crate::error_text::sanitised(name.trim()),
-    )
+    std::fs::read_to_string(HOST_NAME)
+        .map_or_else(|_| "unknown".to_owned(), |name| crate::error_text::sanitised(name.trim()))
 }
 
 impl Worker {

@@ -90,8 +90,7 @@ fn new(scope: PauseScope) -> NewPause {
 }
 
 async fn a_pause_is_active_until_it_is_released<S: ControlStore + Store>(store: S, _: Outside) {
-    let scopes: Vec<PauseScope> =
-        ODD.into_iter().map(of).chain([PauseScope::Platform]).collect();
+    let scopes: Vec<PauseScope> = ODD.into_iter().map(of).chain([PauseScope::Platform]).collect();
     let mut ids = std::collections::BTreeSet::new();
     for scope in &scopes {
         assert_eq!(store.active_pause(scope).await.unwrap(), None, "{scope:?}");

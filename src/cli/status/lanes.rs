@@ -44,7 +44,8 @@ fn together(workers: &[Value], lane: u32, pending: Option<u64>) -> LaneStatus {
         LaneStatus { lane, owner: None, pending, oldest_pending_seconds: None, held: None };
     for worker in workers {
         let lanes = worker["lanes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let Some(said) = lanes.iter().find(|said| said["lane"].as_u64() == Some(lane.into())) else {
+        let Some(said) = lanes.iter().find(|said| said["lane"].as_u64() == Some(lane.into()))
+        else {
             continue;
         };
         let owned = said["owned"] == true;

@@ -123,8 +123,7 @@ impl PauseStore for SqliteStore {
     }
 
     async fn active_pause(&self, scope: &PauseScope) -> Result<Option<Pause>, StoreError> {
-        let bind =
-            |query: Prepared| query.bind(scope.as_str()).bind(scope.organization().shared());
+        let bind = |query: Prepared| query.bind(scope.as_str()).bind(scope.organization().shared());
         one(&self.ask("an active pause", &READ_ACTIVE_PAUSE, bind).await?, pause)
     }
 

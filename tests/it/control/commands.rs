@@ -53,7 +53,10 @@ async fn an_operator_pauses_and_resumes_without_any_worker(dialect: Dialect) {
         assert!(nothing.stderr.contains("nothing is paused there"), "{}", nothing.stderr);
 
         let paused = done(&run(&["pause", "--reason", "flood", "--mode", "stop-now"]));
-        assert_eq!((&paused["created"], &paused["pause"]["mode"]), (&json!(true), &json!("stop_now")));
+        assert_eq!(
+            (&paused["created"], &paused["pause"]["mode"]),
+            (&json!(true), &json!("stop_now"))
+        );
         assert_eq!(paused["pause"]["organization_id"], organization);
         assert_eq!(paused["pause"]["actor"], "ann", "whoever runs the shell");
         let again = done(&run(&["pause", "--reason", "flood", "--mode", "stop-now"]));
@@ -109,15 +112,22 @@ async fn an_operator_sets_and_lists_agents(dialect: Dialect) {
         let set = run(
             &stage,
             &[
-                "agents", "set", "--organization", organization, "--agent", agent, "--status",
-                status, "--reason", "loops",
+                "agents",
+                "set",
+                "--organization",
+                organization,
+                "--agent",
+                agent,
+                "--status",
+                status,
+                "--reason",
+                "loops",
             ],
         );
         let set = done(&set);
         assert_eq!(set["status"], status.replace('-', "_"));
         assert_eq!((&set["actor"], &set["reason"]), (&json!("ann"), &json!("loops")));
-        let get =
-            run(&stage, &["agents", "get", "--organization", organization, "--agent", agent]);
+        let get = run(&stage, &["agents", "get", "--organization", organization, "--agent", agent]);
         assert_eq!(done(&get), set);
     }
     let names = |ended: &Ended| -> Vec<String> {

@@ -44,7 +44,12 @@ async fn a_wrong_request_is_refused_with_its_field_and_changes_nothing() {
         ("pause", with(pause(), json!({ "actor": ["ann"] })), "invalid_field", "actor"),
         ("pause", with(pause(), json!({ "scope": "galaxy" })), "invalid_field", "scope"),
         ("pause", with(pause(), json!({ "scope": null })), "missing_field", "scope"),
-        ("pause", with(pause(), json!({ "scope": "platform" })), "invalid_field", "organization_id"),
+        (
+            "pause",
+            with(pause(), json!({ "scope": "platform" })),
+            "invalid_field",
+            "organization_id",
+        ),
         (
             "pause",
             with(pause(), json!({ "organization_id": null })),

@@ -134,7 +134,8 @@ async fn operators_are_answered_with_a_database_role_of_their_own() {
         "TRUNCATE pauses",
     ] {
         let refused = sqlx::raw_sql(sql).execute(&mut role).await;
-        let code = refused.map_err(|error| error.as_database_error().unwrap().code().unwrap().into_owned());
+        let code = refused
+            .map_err(|error| error.as_database_error().unwrap().code().unwrap().into_owned());
         assert_eq!(code.err().as_deref(), Some("42501"), "{sql}");
     }
 }

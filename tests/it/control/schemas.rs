@@ -97,7 +97,8 @@ fn below(
         }
     }
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let target = root.pointer(reference.strip_prefix('#').unwrap()).expect("it leads somewhere");
+        let target =
+            root.pointer(reference.strip_prefix('#').unwrap()).expect("it leads somewhere");
         look(root, target, value, at, faults);
     }
     for keyword in ["anyOf", "oneOf"] {

@@ -97,7 +97,16 @@ const FORBIDDEN: [(Role, &[&str], &[&str]); 5] = [
             "wakegate.control.pause",
             "elsewhere",
         ],
-        &["wakegate.control.>", "$SRV.>", "wakes.>", "wake-audit.>", "wake-outcomes.>", "_INBOX.>", "_INBOX_operator.>", ">"],
+        &[
+            "wakegate.control.>",
+            "$SRV.>",
+            "wakes.>",
+            "wake-audit.>",
+            "wake-outcomes.>",
+            "_INBOX.>",
+            "_INBOX_operator.>",
+            ">",
+        ],
     ),
     (
         OPERATOR,
