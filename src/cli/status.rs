@@ -89,8 +89,8 @@ async fn gather(config: &Config) -> Result<Status, Failure> {
     let client = broker.as_ref().filter(|_| !status.workers.is_empty());
     if !of_database(client, config, &mut status).await {
         match control_store(config)? {
-            AnyStore::Postgres(store) => by_itself(&store, config, &mut status).await,
-            AnyStore::Sqlite(store) => by_itself(&store, config, &mut status).await,
+            AnyStore::Postgres(store) => Box::pin(by_itself(&store, config, &mut status)).await,
+            AnyStore::Sqlite(store) => Box::pin(by_itself(&store, config, &mut status)).await,
         }
     }
     let uncounted = status.counts["unanswered"].as_array().cloned().unwrap_or_default();

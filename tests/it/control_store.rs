@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use wakegate::admission::facts::{AgentStatus, Pauses, Scoped};
 use wakegate::store::control::{
-    Agent, AgentQuery, AgentStore, Change, ControlStore, CountStore, NewPause, Operator, Pause,
-    PauseMode, PauseScope, PauseStore, Released, Why,
+    Agent, AgentQuery, Change, ControlStore, NewPause, Operator, Pause, PauseMode, PauseScope,
+    Released, Why,
 };
 use wakegate::store::postgres::PostgresStore;
 use wakegate::store::sqlite::SqliteStore;

@@ -79,7 +79,8 @@ async fn one_count_at_a_time_and_no_line_behind_it() {
     let mut lock = sqlx::PgConnection::connect(&stage.database_url).await.unwrap();
     let sql = "BEGIN; LOCK TABLE runs IN ACCESS EXCLUSIVE MODE";
     sqlx::raw_sql(sql).execute(&mut lock).await.unwrap();
-    let counting = tokio::spawn({
+    let mut counting = tokio::task::JoinSet::new();
+    counting.spawn({
         let client = client.clone();
         async move { ask(&client, "counts", json!({})).await }
     });
@@ -91,5 +92,5 @@ async fn one_count_at_a_time_and_no_line_behind_it() {
     ask(&client, "pause", pause(1)).await.unwrap();
     assert_eq!(ask(&client, "pauses", json!({})).await.unwrap()["pauses"][0]["actor"], "a");
     sqlx::raw_sql("ROLLBACK").execute(&mut lock).await.unwrap();
-    assert_eq!(counting.await.unwrap().unwrap()["queued_runs"], 0);
+    assert_eq!(counting.join_all().await.remove(0).unwrap()["queued_runs"], 0);
 }

@@ -11,6 +11,9 @@ use super::asking::{answer, ask, until_answering};
 use crate::harness::{PATIENCE, until_some};
 use crate::through_servers::stage::{Dialect, Stage};
 
+/// Requests that two workers share.
+const ROUNDS: usize = 20;
+
 /// As many answers to one request as there are workers, by the worker's id.
 async fn gather(client: &Client, subject: &str, workers: usize) -> Vec<Value> {
     let inbox = client.new_inbox();
@@ -109,7 +112,6 @@ async fn one_worker_answers_of_the_database_and_each_of_itself() {
     // One answer each: what many of them together would have answered is there in time.
     let inbox = client.new_inbox();
     let mut arriving = client.subscribe(format!("{inbox}.*")).await.unwrap();
-    const ROUNDS: usize = 20;
     for nth in 0..ROUNDS {
         let body = json!({
             "scope": "organization", "organization_id": nth.to_string(), "actor": "a",
