@@ -39,8 +39,8 @@ Examples:
   wakegate agents get --organization acme --agent builder";
 
 const AFTER_SET_HELP: &str = "\
-paused, stopped and pending-approval refuse the agent's wakes from the next batch on; idle and working
-let them pass. The agent need not be known.
+paused, stopped and pending-approval refuse the agent's wakes from the next batch on; idle and
+working let them pass. The agent need not be known.
 
 Examples:
   wakegate agents set --organization acme --agent builder --status stopped --reason 'loops'

@@ -12,10 +12,10 @@ use crate::control::documents::{Mode, PauseDocument, PauseReply, PauseRequest, S
 use crate::control::pauses;
 
 const AFTER_HELP: &str = "\
-It takes effect with the next batch of every worker: wakes are refused, and their refusals name the
-pause. Runs that are there already are not wakegate's to stop; the mode tells their runners. To pause
-again for the same reason changes nothing and succeeds; where somebody else has paused, or for
-another reason, the exit code is 5.
+It takes effect with the next batch of every worker: wakes are refused, and their refusals name
+the pause. Runs that are there already are not wakegate's to stop; the mode tells their runners.
+To pause again for the same reason changes nothing and succeeds; where somebody else has paused,
+or for another reason, the exit code is 5.
 
 Examples:
   wakegate pause --organization acme --reason 'runaway agent'

@@ -13,8 +13,9 @@ use crate::control::documents::{ResumeReply, ResumeRequest};
 use crate::control::pauses;
 
 const AFTER_HELP: &str = "\
-It takes effect with the next batch of every worker. What was refused meanwhile stays refused. Where
-nothing is paused, or another pause is active than the one that --pause-id names, the exit code is 5.
+It takes effect with the next batch of every worker. What was refused meanwhile stays refused.
+Where nothing is paused, or another pause is active than the one that --pause-id names, the exit
+code is 5.
 
 Examples:
   wakegate resume --organization acme --reason 'agent fixed'

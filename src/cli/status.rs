@@ -27,9 +27,9 @@ use crate::control::{ControlError, Verb, counts, pauses};
 use crate::store::control::ControlStore;
 
 const AFTER_HELP: &str = "\
-Workers are found by NATS's service discovery, as `nats micro ls` does, and asked one by one. Counts
-and pauses come from any worker, or from the database where none answers. What was not answered is
-named, and the exit code is then 1.
+Workers are found by NATS's service discovery, as `nats micro ls` does, and asked one by one.
+Counts and pauses come from any worker, or from the database where none answers. What was not
+answered is named, and the exit code is then 1.
 
 Examples:
   wakegate status

@@ -34,6 +34,9 @@ pub const ERROR_HEADER: &str = "Wakegate-Error";
 const DESCRIPTION: &str = "Operators: pause, resume, agents, counts, health, configuration";
 /// The queue group of requests for any one worker: the protocol's own.
 const ANY_WORKER: &str = "q";
+/// The queue group of subjects that mean nothing. It is not [`ANY_WORKER`]: a server takes one member
+/// of a group for a message, whichever of their subjects it matched.
+const BESIDE: &str = "beside";
 /// How long what is in work may still take once the worker is to end.
 const END_MAX: Duration = Duration::from_secs(2);
 /// Where replies may go: inboxes, and what a server makes of an inbox of another account. Whoever may
@@ -169,7 +172,7 @@ async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
     let mut arriving: Arriving = stream::select_all([]);
     for beside in ["*", "agent.*"] {
         let subject = format!("{SUBJECTS}.{beside}");
-        let messages = client.queue_subscribe(subject, ANY_WORKER.to_owned()).await?;
+        let messages = client.queue_subscribe(subject, BESIDE.to_owned()).await?;
         let client = client.clone();
         let asked = messages
             .filter(|message| std::future::ready(Verb::of_subject(&message.subject).is_none()))
