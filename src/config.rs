@@ -103,6 +103,8 @@ pub struct LanesConfig {
     pub hold_backoff_max: Duration,
     /// `lanes.store_away_give_up_ms`
     pub store_away_give_up: Duration,
+    /// `lanes.spread`
+    pub spread: bool,
 }
 
 /// How operators are answered.
@@ -270,6 +272,7 @@ impl Config {
                 hold_backoff_min: Duration::ZERO,
                 hold_backoff_max: Duration::ZERO,
                 store_away_give_up: Duration::ZERO,
+                spread: true,
             },
             control: ControlConfig {
                 enabled: true,

@@ -2,11 +2,12 @@
 //! here. A new setting is one entry here and one field in [`Config`].
 
 mod control;
+mod lanes;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::forms::{directory, file, subject};
+use super::forms::{directory, file, quoted, subject};
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
 use crate::error_text::one_line;
 use crate::telemetry::filter;
@@ -105,7 +106,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 28] = [
+pub const SETTINGS: [Setting; 29] = [
     Setting {
         section: "nats",
         key: "url",
@@ -307,6 +308,7 @@ pub const SETTINGS: [Setting; 28] = [
         doc: "How long the database may be away before this worker gives its lanes up to a \
               standby.",
     },
+    lanes::SPREAD,
     control::ENABLED,
     control::NATS_URL,
     control::CREDENTIALS_FILE,
@@ -387,11 +389,6 @@ const fn nats_file(
 
 fn shown(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
-}
-
-/// A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 fn millis(n: u32) -> Duration {
