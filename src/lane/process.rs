@@ -141,10 +141,10 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         while !works.is_empty() {
             let take = width.clamp(1, works.len());
             let wait_for = match self.attempt(cursor, &works[..take], races_lost > 0).await {
-                Attempt::Recorded { recorded, outcomes, cursor: moved, held } => {
+                Attempt::Recorded { recorded, mut outcomes, cursor: moved, held } => {
                     let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
                     let events: Vec<_> =
-                        outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
+                        outcomes.iter_mut().filter_map(|outcome| outcome.audit.take()).collect();
                     let audited = self.audit(recorded, &events).await;
                     self.settle(&settled, &outcomes, &audited).await;
                     cursor = moved;

@@ -247,7 +247,10 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 if reported {
                     self.watch.reported();
                 }
-                self.cursor = Some(cursor);
+                // Unless the barrier went up meanwhile: then it is read anew.
+                if self.cursor.is_some() {
+                    self.cursor = Some(cursor);
+                }
                 // A broker that forgot its deliveries in a crash made them again as if for the
                 // first time; they are acknowledged all the same.
                 for delivery in &settled {
@@ -285,6 +288,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
     fn take_in(&mut self, delivery: Delivery) {
         self.watch.observe(&delivery);
         if let Some(raised) = self.barrier.observe(&delivery) {
+            // Where the lane stands is read anew then, and whether it is still the same stream's:
+            // its sequences are not to be taken for those that the cursor is past.
+            self.cursor = None;
             tracing::debug!(
                 lane = self.bench.lane.lane,
                 stream_sequence = delivery.message.sequence,
