@@ -2,15 +2,21 @@
 //!
 //! Standard output carries what a command was asked for, standard error what went wrong.
 
+mod agents;
 pub mod completions;
 pub mod config;
 pub mod failure;
 pub mod migrate;
+mod operators;
+mod pause;
 pub mod publish;
+mod resume;
 mod rewind;
 pub mod run;
 mod servers;
+pub mod status;
 pub mod streams;
+pub mod table;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -18,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use self::agents::table as agents_table;
 pub use self::failure::{Exit, Failure};
 use crate::config::{Config, Loaded};
 
@@ -28,6 +35,7 @@ Exit codes:
   2    a wrong configuration or a wrong usage; nothing was started
   3    publish: the server called an event a duplicate
   4    the streams on the server differ from their declaration
+  5    pause, resume, agents: nothing was changed, for what is there is in the way
   130  ended at once by a second SIGINT
   143  ended at once by a second SIGTERM
 
@@ -35,7 +43,9 @@ Examples:
   wakegate config check                      what is configured, and by what
   wakegate streams apply && wakegate migrate make server and database ready
   wakegate run                               admit wakes until SIGTERM
-  wakegate publish event.json --outcome      publish one event and see what became of it";
+  wakegate publish event.json --outcome      publish one event and see what became of it
+  wakegate pause --platform --reason flood   refuse every wake until `wakegate resume`
+  wakegate status                            workers, lanes, counts and pauses";
 
 /// Turns wake events on NATS JetStream into runs: every wake becomes one run, joins one, or is
 /// refused with a reason.
@@ -66,6 +76,19 @@ pub enum Command {
     },
     /// Publish events
     Publish(publish::PublishArgs),
+    /// Refuse new wakes, of everybody or of one organization
+    Pause(pause::PauseArgs),
+    /// Decide new wakes again
+    Resume(resume::ResumeArgs),
+    /// Look at the status of agents, or set it
+    #[command(after_help = agents::AFTER_HELP)]
+    Agents {
+        /// Which.
+        #[command(subcommand)]
+        command: agents::AgentsCommand,
+    },
+    /// Show workers, lanes, counts and pauses
+    Status(status::StatusArgs),
     /// Look at the configuration
     #[command(after_help = config::AFTER_HELP)]
     Config {
@@ -98,10 +121,14 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
     }
     let loaded: Loaded = Config::from_environment(cli.config.as_deref())?;
     match cli.command {
-        Command::Run(args) => run::execute(&loaded.config, args),
+        Command::Run(args) => run::execute(&loaded, args),
         Command::Migrate(args) => migrate::execute(&loaded.config, args),
         Command::Streams { command } => streams::execute(&loaded.config, command),
         Command::Publish(args) => publish::execute(&loaded.config, args),
+        Command::Pause(args) => pause::execute(&loaded.config, args),
+        Command::Resume(args) => resume::execute(&loaded.config, args),
+        Command::Agents { command } => agents::execute(&loaded.config, command),
+        Command::Status(args) => status::execute(&loaded.config, &args),
         Command::Config { command } => config::execute(&loaded, command),
         Command::Completions(args) => completions::execute(&args),
     }

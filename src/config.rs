@@ -40,6 +40,8 @@ pub struct Config {
     pub streams: StreamsConfig,
     /// `[lanes]`
     pub lanes: LanesConfig,
+    /// `[control]`
+    pub control: ControlConfig,
     /// `[shutdown]`
     pub shutdown: ShutdownConfig,
     /// `[log]`
@@ -103,6 +105,25 @@ pub struct LanesConfig {
     pub store_away_give_up: Duration,
     /// `lanes.spread`
     pub spread: bool,
+}
+
+/// How operators are answered.
+#[derive(Debug, Clone)]
+pub struct ControlConfig {
+    /// `control.enabled`
+    pub enabled: bool,
+    /// `control.nats_url`; none means `nats.url`.
+    pub nats_url: Option<NatsServers>,
+    /// `control.credentials_file`; none means `nats.credentials_file`.
+    pub credentials_file: Option<PathBuf>,
+    /// `control.database_url`; none means `database.url`.
+    pub database_url: Option<DatabaseUrl>,
+    /// `control.connections_max`
+    pub connections_max: u32,
+    /// `control.deadline_ms`
+    pub deadline: Duration,
+    /// `control.requests_max`
+    pub requests_max: u32,
 }
 
 /// Limits of the end.
@@ -252,6 +273,15 @@ impl Config {
                 hold_backoff_max: Duration::ZERO,
                 store_away_give_up: Duration::ZERO,
                 spread: true,
+            },
+            control: ControlConfig {
+                enabled: true,
+                nats_url: None,
+                credentials_file: None,
+                database_url: None,
+                connections_max: 0,
+                deadline: Duration::ZERO,
+                requests_max: 0,
             },
             shutdown: ShutdownConfig { deadline: Duration::ZERO },
             log: LogConfig { format: LogFormat::Auto, level: String::new() },

@@ -13,6 +13,7 @@
 //! - [`topology`]: the streams and consumers that `streams/*.json` declares
 //! - [`broker`]: the connection to NATS
 //! - [`worker`]: every lane, from start to shutdown
+//! - [`control`]: what operators ask and do, beside the lanes
 //! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`],
 //!   [`shutdown`], [`clock`] and [`error_text`] are what every process needs
 
@@ -22,6 +23,7 @@ pub mod broker;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod control;
 pub mod error_text;
 pub mod health;
 pub mod http;

@@ -55,6 +55,17 @@ struct Families {
     replicas: IntGauge,
 }
 
+/// A lane's gauges, as they were set last.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LaneSeen {
+    /// Whether this worker owns it.
+    pub owned: bool,
+    /// Messages still to be received or acknowledged.
+    pub pending: u64,
+    /// How long the oldest of them has been waiting.
+    pub oldest_pending_seconds: f64,
+}
+
 impl Metrics {
     /// Metrics of a worker on a stream with this many lanes.
     #[must_use]
@@ -164,6 +175,22 @@ impl Metrics {
         if let Some(lane) = self.lane(lane) {
             self.0.lane_owned.with_label_values(&[&lane]).set(i64::from(owned));
         }
+    }
+
+    /// What is shown of a lane; nothing of one that is not configured.
+    #[must_use]
+    pub fn lane_seen(&self, lane: u32) -> Option<LaneSeen> {
+        let label = self.lane(lane)?;
+        let pending = self.0.lane_pending.with_label_values(&[&label]).get();
+        Some(LaneSeen {
+            owned: self.0.lane_owned.with_label_values(&[&label]).get() != 0,
+            pending: u64::try_from(pending).unwrap_or(0),
+            oldest_pending_seconds: self
+                .0
+                .lane_oldest_pending_seconds
+                .with_label_values(&[&label])
+                .get(),
+        })
     }
 
     /// Whether this worker owns a lane, as it was set last.

@@ -3,6 +3,7 @@
 //! One trait of set-based methods, one implementation per dialect, one contract suite over all of
 //! them. A [`Recorded`] is the proof that a batch is durable; only this module makes one.
 
+pub mod control;
 mod distinct;
 mod fault;
 mod lease;

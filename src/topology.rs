@@ -12,6 +12,7 @@ mod apply;
 mod compare;
 mod declared;
 mod rewind;
+mod waiting;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -229,6 +229,14 @@ impl WakeId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
+    /// No wake that the stream stored at or after this instant has a smaller id: in milliseconds,
+    /// which is what an id begins with.
+    #[must_use]
+    pub fn first_at(stored_at: UtcMicros) -> Self {
+        let millis = u64::try_from(stored_at.micros().div_euclid(1_000)).unwrap_or(0);
+        Self(uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid())
+    }
+
     /// The id as the database and JSON hold it.
     #[must_use]
     pub fn uuid(self) -> Uuid {

@@ -20,6 +20,8 @@ pub enum Exit {
     Duplicate,
     /// The streams differ from their declaration.
     StreamsDiffer,
+    /// Nothing was changed: it is paused by somebody else, or not paused, or not known.
+    Unchanged,
 }
 
 impl Exit {
@@ -32,6 +34,7 @@ impl Exit {
             Self::Configuration => 2,
             Self::Duplicate => 3,
             Self::StreamsDiffer => 4,
+            Self::Unchanged => 5,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `wakegate run`: what surrounds the work of a worker. `/readyz` answers before any server is
 //! looked for and until the work has ended.
 
+mod control;
+
 use std::io;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use super::servers::{
 };
 use super::{Exit, Failure};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Loaded};
 use crate::error_text::one_line;
 use crate::health::Health;
 use crate::http;
@@ -63,13 +65,14 @@ pub struct Surroundings {
 }
 
 /// Runs the worker until it has ended.
-pub(super) fn execute(config: &Config, args: RunArgs) -> Result<Exit, Failure> {
-    telemetry::init(&config.log)
+pub(super) fn execute(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
+    telemetry::init(&loaded.config.log)
         .map_err(|error: TelemetryError| Failure::of("cannot log", &error))?;
-    block_on(&mut Builder::new_multi_thread(), surround(config, args))
+    block_on(&mut Builder::new_multi_thread(), surround(loaded, args))
 }
 
-async fn surround(config: &Config, args: RunArgs) -> Result<Exit, Failure> {
+async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
+    let config = &loaded.config;
     let topology = topology(config)?;
     let shutdown = Shutdown::new();
     let signals = shutdown::signals(&shutdown)
@@ -103,6 +106,7 @@ async fn surround(config: &Config, args: RunArgs) -> Result<Exit, Failure> {
         surroundings.health.clone(),
         shutdown.clone(),
     ));
+    let controlling = control::start(loaded, &surroundings).await?;
     let worked = work(config, topology, args, surroundings).await;
     shutdown.finish();
     match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
@@ -111,6 +115,7 @@ async fn surround(config: &Config, args: RunArgs) -> Result<Exit, Failure> {
         // Ended, or a client that does not hang up: dropping the set ends that too.
         Ok(Some(Ok(Ok(()))) | None) | Err(_) => {}
     }
+    control::end(controlling).await;
     worked
 }
 

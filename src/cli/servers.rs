@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Exit, Failure};
 use crate::broker::{self, Broker, BrokerOptions};
-use crate::config::{Config, Dialect};
+use crate::config::{Config, DatabaseUrl, Dialect};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{StoreOptions, UrlError};
@@ -35,6 +35,17 @@ pub(super) fn broker_options(config: &Config) -> BrokerOptions {
         request_timeout: config.nats.request_timeout,
         name: "wakegate".to_owned(),
     }
+}
+
+/// How to connect to NATS for answering operators.
+pub(super) fn control_broker_options(config: &Config) -> BrokerOptions {
+    let control = &config.control;
+    let nats = broker_options(config);
+    let (url, credentials_file) = match &control.nats_url {
+        Some(url) => (url.expose(), control.credentials_file.clone()),
+        None => (nats.url, control.credentials_file.clone().or(nats.credentials_file)),
+    };
+    BrokerOptions { url, credentials_file, name: "wakegate control".to_owned(), ..nats }
 }
 
 /// One attempt to connect, for a command that a person waits for.
@@ -97,14 +108,29 @@ pub(super) fn store(config: &Config) -> Result<AnyStore, Failure> {
         read_deadline: config.database.read_deadline,
         record_deadline: config.database.record_deadline,
     };
-    let url = config.database.url.url().expose();
-    match config.database.url.dialect() {
-        Dialect::Postgres => PostgresStore::connect(url, &options).map(AnyStore::Postgres),
-        Dialect::Sqlite => SqliteStore::connect(url, &options).map(AnyStore::Sqlite),
+    open(&config.database.url, &options, "WAKEGATE_DATABASE_URL")
+}
+
+/// The same database for operators: connections of its own, and few.
+pub(super) fn control_store(config: &Config) -> Result<AnyStore, Failure> {
+    let options = StoreOptions {
+        connections_max: config.control.connections_max,
+        read_deadline: config.control.deadline,
+        record_deadline: config.control.deadline,
+    };
+    match &config.control.database_url {
+        Some(url) => open(url, &options, "WAKEGATE_CONTROL_DATABASE_URL"),
+        None => open(&config.database.url, &options, "WAKEGATE_DATABASE_URL"),
+    }
+}
+
+fn open(url: &DatabaseUrl, options: &StoreOptions, variable: &str) -> Result<AnyStore, Failure> {
+    let exposed = url.url().expose();
+    match url.dialect() {
+        Dialect::Postgres => PostgresStore::connect(exposed, options).map(AnyStore::Postgres),
+        Dialect::Sqlite => SqliteStore::connect(exposed, options).map(AnyStore::Sqlite),
     }
     .map_err(|error: UrlError| {
-        Failure::new(error.to_string())
-            .exits(Exit::Configuration)
-            .remedy("set WAKEGATE_DATABASE_URL")
+        Failure::new(error.to_string()).exits(Exit::Configuration).remedy(format!("set {variable}"))
     })
 }

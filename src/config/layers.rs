@@ -119,6 +119,18 @@ impl Layers {
             self.faults.push(Fault { source, what });
         }
         self.tls_together();
+        self.databases_together();
+    }
+
+    /// Operators and lanes are about the same database.
+    fn databases_together(&mut self) {
+        let Some(control) = &self.config.control.database_url else { return };
+        if control.dialect() != self.config.database.url.dialect() {
+            let what = "control.database_url: is another kind of database than database.url, and \
+                        has to be the same database"
+                .to_owned();
+            self.faults.push(Fault { source: self.source_of("database_url").clone(), what });
+        }
     }
 
     fn tls_together(&mut self) {

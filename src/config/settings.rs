@@ -1,10 +1,13 @@
 //! The table of settings: file keys, variables, defaults, ranges, help and documents all come from
 //! here. A new setting is one entry here and one field in [`Config`].
 
+mod control;
+mod lanes;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::forms::{directory, file, quoted, subject, switch};
+use super::forms::{directory, file, quoted, subject};
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
 use crate::error_text::one_line;
 use crate::telemetry::filter;
@@ -103,7 +106,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 22] = [
+pub const SETTINGS: [Setting; 29] = [
     Setting {
         section: "nats",
         key: "url",
@@ -305,18 +308,14 @@ pub const SETTINGS: [Setting; 22] = [
         doc: "How long the database may be away before this worker gives its lanes up to a \
               standby.",
     },
-    Setting {
-        section: "lanes",
-        key: "spread",
-        default: Some("on"),
-        kind: Kind::Text {
-            accepts: "`on` or `off`",
-            set: |c, text| switch(text).map(|on| c.lanes.spread = on),
-            get: |c| Some(if c.lanes.spread { "on" } else { "off" }.to_owned()),
-        },
-        doc: "Whether this worker shares the lanes evenly with the other replicas that it hears; \
-              `off`, a lane stays with whoever pulled it first.",
-    },
+    lanes::SPREAD,
+    control::ENABLED,
+    control::NATS_URL,
+    control::CREDENTIALS_FILE,
+    control::DATABASE_URL,
+    control::CONNECTIONS_MAX,
+    control::DEADLINE,
+    control::REQUESTS_MAX,
     Setting {
         section: "shutdown",
         key: "deadline_ms",

@@ -9,7 +9,7 @@ pub(super) fn unknown(what: &str, name: &str, known: impl IntoIterator<Item = St
     let shown = sanitised(name);
     match nearest(name, &known) {
         Some(near) => format!("there is no {what} {shown}; did you mean {near}?"),
-        None if known.len() <= 8 => {
+        None if known.len() <= 12 => {
             format!("there is no {what} {shown}; there are {}", known.join(", "))
         }
         None => format!("there is no {what} {shown}; `wakegate config check` lists them all"),

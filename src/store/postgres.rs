@@ -4,6 +4,7 @@
 //! driven by an array and an index: see `postgres/session.rs` for why its plan cannot turn into a scan.
 
 mod columns;
+mod control;
 mod reads;
 mod session;
 mod timestamp;

@@ -3,6 +3,7 @@
 //! A deferred transaction that reads and then writes is refused at once whatever the busy timeout;
 //! there is none here.
 
+mod control;
 mod reads;
 mod rows;
 mod session;

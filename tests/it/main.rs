@@ -10,6 +10,8 @@
 mod audit_contract;
 mod broker;
 mod cli;
+mod control;
+mod control_store;
 mod criteria;
 mod faults;
 mod fuzz;

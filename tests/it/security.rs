@@ -4,7 +4,7 @@ mod credentials;
 mod database;
 pub mod guarded;
 mod hostile;
-mod raw;
+pub mod raw;
 mod roles;
 mod secrets;
 mod tls;

@@ -56,6 +56,14 @@ const WRONG_VARIABLES: &[(&str, &str, &str)] = &[
         "database.url: has a parameter after the ? that is not known",
     ),
     ("WAKEGATE_DATABASE_URL", "postgres://h:port/d", "database.url: "),
+    ("WAKEGATE_CONTROL_ENABLED", "yes", "control.enabled: wants on or off"),
+    ("WAKEGATE_CONTROL_NATS_URL", "http://x", "control.nats_url: wants nats://<host>:<port>"),
+    ("WAKEGATE_CONTROL_CREDENTIALS_FILE", "none", "control.credentials_file: \"none\" is no file"),
+    (
+        "WAKEGATE_CONTROL_DATABASE_URL",
+        "postgres://h/d",
+        "control.database_url: is another kind of database than database.url",
+    ),
     ("WAKEGATE_DATABASE_CONNECTIONS_MAX", "0", "database.connections_max: 0 is out of range"),
     (
         "WAKEGATE_DATABASE_READ_DEADLINE_MS",
@@ -140,7 +148,7 @@ fn each_fault_of_a_file_is_named_with_its_line() {
         ("[lane]\nbatch_wakes_max = 5\n", "1: there is no section lane; did you mean lanes?"),
         (
             "[colours]\n",
-            "1: there is no section colours; there are nats, database, http, streams, lanes, shutdown, log",
+            "1: there is no section colours; there are nats, database, http, streams, lanes, control, shutdown, log",
         ),
         (
             "batch_wakes_max = 5\n",

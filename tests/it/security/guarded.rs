@@ -22,6 +22,8 @@ pub struct Role {
 }
 
 pub const WORKER: Role = Role { user: "worker", inbox_prefix: "_INBOX_worker" };
+/// Answers operators, for the worker.
+pub const CONTROL: Role = Role { user: "control", inbox_prefix: "_INBOX_control" };
 pub const OPERATOR: Role = Role { user: "operator", inbox_prefix: "_INBOX_operator" };
 /// Publishes for every organization.
 pub const TASK_MUTATION: Role =
@@ -53,7 +55,7 @@ impl Guarded {
     pub async fn set() -> Self {
         let users = std::fs::read_to_string(repository().join("ops/nats/users.conf")).unwrap();
         let mut config = String::new();
-        for user in PRODUCERS.into_iter().chain(["worker", "operator", "acme"]) {
+        for user in PRODUCERS.into_iter().chain(["worker", "control", "operator", "acme"]) {
             let password = Role { user, inbox_prefix: "" }.password();
             let user = user.to_uppercase();
             let _ = writeln!(config, "WAKEGATE_NATS_{user}_PASSWORD: \"{password}\"");
@@ -68,14 +70,20 @@ impl Guarded {
         guarded
     }
 
+    /// The server's URL with this user in it.
+    fn url_of(&self, role: Role) -> String {
+        let userinfo = format!("nats://{}:{}@", role.user, role.password());
+        self.nats.url().replace("nats://", &userinfo)
+    }
+
     /// `wakegate` as this user.
     pub fn command(&self, role: Role, arguments: &[&str]) -> Command {
-        let userinfo = format!("nats://{}:{}@", role.user, role.password());
         let mut command = wakegate(self.directory.path(), arguments);
         command
-            .env("WAKEGATE_NATS_URL", self.nats.url().replace("nats://", &userinfo))
+            .env("WAKEGATE_NATS_URL", self.url_of(role))
             .env("WAKEGATE_NATS_INBOX_PREFIX", role.inbox_prefix)
             .env("WAKEGATE_NATS_REQUEST_TIMEOUT_MS", "5000")
+            .env("WAKEGATE_CONTROL_NATS_URL", self.url_of(CONTROL))
             .env("WAKEGATE_DATABASE_URL", &self.database_url);
         command
     }

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::guarded::{ACME, Guarded, OPERATOR, Role, TASK_MUTATION, WORKER};
+use super::guarded::{ACME, CONTROL, Guarded, OPERATOR, Role, TASK_MUTATION, WORKER};
 use super::raw::Raw;
 use crate::harness::PATIENCE;
 
@@ -62,7 +62,21 @@ async fn each_role_does_its_work_with_its_permissions() {
 }
 
 /// What each may not publish, and what each may not listen to.
-const FORBIDDEN: [(Role, &[&str], &[&str]); 4] = [
+const FORBIDDEN: [(Role, &[&str], &[&str]); 5] = [
+    (
+        CONTROL,
+        &[
+            "wakegate.control.pause",
+            "wake-audit.refused.agent_stopped.acme",
+            "wakes.task_mutation.acme.t1",
+            "wake-outcomes.a",
+            "$JS.API.STREAM.INFO.WAKES",
+            "$JS.ACK.WAKES.lane-0.1.1.1.1.0",
+            "_INBOX.task_mutation.a",
+            "_INBOX_worker.a",
+        ],
+        &["wakes.>", "wake-audit.>", "wake-outcomes.>", "_INBOX_operator.>", "$JS.>", ">"],
+    ),
     (
         WORKER,
         &[
@@ -80,10 +94,13 @@ const FORBIDDEN: [(Role, &[&str], &[&str]); 4] = [
             "$JS.ACK.WAKE_AUDIT.reader.1.1.1.1.0",
             "_INBOX_worker.a",
             "_INBOX_operator.a",
+            "wakegate.control.pause",
             "wake-replicas.a",
             "elsewhere",
         ],
         &[
+            "wakegate.control.>",
+            "$SRV.>",
             "wakes.>",
             "wake-replicas.>",
             "wake-audit.>",
@@ -111,7 +128,16 @@ const FORBIDDEN: [(Role, &[&str], &[&str]); 4] = [
             "_INBOX_worker.a",
             "wake-replicas",
         ],
-        &["wakes.>", "wake-replicas", "_INBOX.>", "_INBOX_worker.>", "wake-outcomes.>", ">"],
+        &[
+            "wakegate.control.>",
+            "$SRV.>",
+            "wakes.>",
+            "wake-replicas",
+            "_INBOX.>",
+            "_INBOX_worker.>",
+            "wake-outcomes.>",
+            ">",
+        ],
     ),
     (
         TASK_MUTATION,
@@ -131,6 +157,9 @@ const FORBIDDEN: [(Role, &[&str], &[&str]); 4] = [
             "$JS.API.CONSUMER.CREATE.WAKES.mine",
             "$JS.ACK.WAKES.lane-0.1.1.1.1.0",
             "$SYS.REQ.SERVER.PING",
+            "wakegate.control.pause",
+            "wakegate.control.counts",
+            "$SRV.PING",
             "_INBOX.task_mutation.a",
             "_INBOX_worker.a",
             "wake-replicas",
@@ -147,6 +176,7 @@ const FORBIDDEN: [(Role, &[&str], &[&str]); 4] = [
             "_INBOX_worker.>",
             "$JS.ACK.>",
             "$JS.EVENT.>",
+            "wakegate.control.>",
         ],
     ),
     (

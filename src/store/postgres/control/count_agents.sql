@@ -1,0 +1,4 @@
+SELECT status AS name, count(*) AS total
+FROM agents
+GROUP BY status
+ORDER BY status

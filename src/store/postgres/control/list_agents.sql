@@ -1,0 +1,7 @@
+SELECT organization_id, agent_profile_id, status, actor, reason, updated_at
+FROM agents
+WHERE ($1::text IS NULL OR organization_id = $1)
+    AND ($2::text IS NULL OR status = $2)
+    AND ($3::text IS NULL OR (organization_id, agent_profile_id) > ($3, $4))
+ORDER BY organization_id, agent_profile_id
+LIMIT $5

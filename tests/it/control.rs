@@ -1,0 +1,11 @@
+//! Operators over NATS and by command, on real servers.
+
+mod asking;
+mod bounds;
+mod commands;
+mod discovery;
+mod refused;
+mod roles;
+mod saturated;
+mod schemas;
+mod verbs;
