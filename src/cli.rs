@@ -4,6 +4,8 @@
 
 pub mod completions;
 pub mod config;
+mod database;
+pub mod explain;
 pub mod failure;
 pub mod migrate;
 pub mod publish;
@@ -66,6 +68,8 @@ pub enum Command {
     },
     /// Publish events
     Publish(publish::PublishArgs),
+    /// Tell what would become of an event now, gate by gate, and publish nothing
+    Explain(explain::ExplainArgs),
     /// Look at the configuration
     #[command(after_help = config::AFTER_HELP)]
     Config {
@@ -102,6 +106,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Migrate(args) => migrate::execute(&loaded.config, args),
         Command::Streams { command } => streams::execute(&loaded.config, command),
         Command::Publish(args) => publish::execute(&loaded.config, args),
+        Command::Explain(args) => explain::execute(&loaded.config, &args),
         Command::Config { command } => config::execute(&loaded, command),
         Command::Completions(args) => completions::execute(&args),
     }

@@ -11,6 +11,7 @@ mod audit_contract;
 mod broker;
 mod cli;
 mod criteria;
+mod explaining;
 mod faults;
 mod fuzz;
 mod harness;

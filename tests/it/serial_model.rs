@@ -5,6 +5,7 @@
 
 mod allowance;
 mod answer;
+mod explained;
 mod faults;
 mod generate;
 mod hands;
