@@ -8,11 +8,14 @@ mod database;
 pub mod explain;
 pub mod failure;
 pub mod migrate;
+pub mod prune;
 pub mod publish;
 mod rewind;
 pub mod run;
+pub mod runs;
 mod servers;
 pub mod streams;
+pub mod why;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -70,6 +73,12 @@ pub enum Command {
     Publish(publish::PublishArgs),
     /// Tell what would become of an event now, gate by gate, and publish nothing
     Explain(explain::ExplainArgs),
+    /// Tell what became of a task's wakes, of a wake or of a run
+    Why(why::WhyArgs),
+    /// List runs, newest first
+    Runs(runs::RunsArgs),
+    /// Delete what has ended and can no longer be asked for
+    Prune(prune::PruneArgs),
     /// Look at the configuration
     #[command(after_help = config::AFTER_HELP)]
     Config {
@@ -107,6 +116,9 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Streams { command } => streams::execute(&loaded.config, command),
         Command::Publish(args) => publish::execute(&loaded.config, args),
         Command::Explain(args) => explain::execute(&loaded.config, &args),
+        Command::Why(args) => why::execute(&loaded.config, &args),
+        Command::Runs(args) => runs::execute(&loaded.config, &args),
+        Command::Prune(args) => prune::execute(&loaded.config, &args),
         Command::Config { command } => config::execute(&loaded, command),
         Command::Completions(args) => completions::execute(&args),
     }

@@ -4,6 +4,7 @@
 //! answer is the engine's. Nothing is written: no lane is asked for its cursor, for asking makes one.
 
 pub mod event;
+pub mod history;
 pub mod json;
 pub mod walk;
 pub mod words;

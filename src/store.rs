@@ -5,10 +5,12 @@
 
 mod distinct;
 mod fault;
+pub mod history;
 mod lease;
 pub mod memory;
 mod options;
 pub mod postgres;
+pub mod prune;
 mod schema;
 mod sightings;
 pub mod sqlite;

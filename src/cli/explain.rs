@@ -4,8 +4,6 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tokio::runtime::Builder;
 
 use super::publish::events::EventFault;
@@ -16,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::explain::{Explanation, explain, json, message, words};
 use crate::wake::UtcMicros;
+use crate::wake::instant::parse_rfc_3339;
 
 const AFTER_HELP: &str = "\
 One event, read as `wakegate publish` reads it. It is decoded by the worker's decoder and decided by the
@@ -57,9 +56,7 @@ pub struct ExplainArgs {
 /// # Errors
 /// It is no RFC 3339, or outside of what a database can hold.
 pub fn instant(text: &str) -> Result<UtcMicros, String> {
-    let at = OffsetDateTime::parse(text, &Rfc3339)
-        .map_err(|_| "wants RFC 3339, such as 2026-11-01T12:00:00Z".to_owned())?;
-    Ok(UtcMicros::from_datetime(at))
+    parse_rfc_3339(text).ok_or_else(|| "wants RFC 3339, such as 2026-11-01T12:00:00Z".to_owned())
 }
 
 /// Explains.

@@ -4,6 +4,8 @@
 //! driven by an array and an index: see `postgres/session.rs` for why its plan cannot turn into a scan.
 
 mod columns;
+mod history;
+mod prune;
 mod reads;
 mod session;
 mod timestamp;

@@ -3,6 +3,8 @@
 //! A deferred transaction that reads and then writes is refused at once whatever the busy timeout;
 //! there is none here.
 
+mod history;
+mod prune;
 mod reads;
 mod rows;
 mod session;

@@ -11,6 +11,7 @@ mod generate;
 mod hands;
 mod model;
 mod play;
+mod pruned;
 mod trace;
 mod traps;
 
