@@ -26,12 +26,7 @@ impl Sight {
     /// A look that no passing of time changes.
     #[must_use]
     pub fn of(looked_at: impl Into<String>, saw: impl Into<String>) -> Self {
-        Self {
-            looked_at: looked_at.into(),
-            saw: saw.into(),
-            values: Map::new(),
-            edges: Vec::new(),
-        }
+        Self { looked_at: looked_at.into(), saw: saw.into(), values: Map::new(), edges: Vec::new() }
     }
 
     /// With a value.

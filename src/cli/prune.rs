@@ -114,7 +114,8 @@ pub fn horizon(
                     it holds"
             .to_owned());
     }
-    for (name, age) in [("--older-than", Some(older_than)), ("--keys-older-than", keys_older_than)] {
+    for (name, age) in [("--older-than", Some(older_than)), ("--keys-older-than", keys_older_than)]
+    {
         let Some(age) = age else { continue };
         if age < shortest {
             return Err(format!(
@@ -127,7 +128,9 @@ pub fn horizon(
         }
     }
     if keys_older_than.is_some_and(|keys| keys < older_than) {
-        return Err("--keys-older-than is shorter than --older-than: keys outlive their runs".to_owned());
+        return Err(
+            "--keys-older-than is shorter than --older-than: keys outlive their runs".to_owned()
+        );
     }
     let held = reach.server.and_then(|server| server.first_stored_at);
     let held = held.map(|first| first - LOOKBACK - CLOCKS_APART_MAX);
@@ -154,20 +157,25 @@ pub(super) fn execute(config: &Config, args: &PruneArgs) -> Result<Exit, Failure
             Ok(server) => server,
             Err(failure) => {
                 let what = failure.what;
-                note(&format!("{what}\n  how long WAKES keeps wakes is taken from its declaration"));
+                note(&format!(
+                    "{what}\n  how long WAKES keeps wakes is taken from its declaration"
+                ));
                 None
             }
         };
         let now = Clock::system().now();
         let reach = Reach { declared, server };
-        let horizon = horizon(now, args.older_than, args.keys_older_than, reach)
-            .map_err(|what| Failure::new(what).exits(Exit::Configuration).remedy("nothing was deleted"))?;
+        let horizon =
+            horizon(now, args.older_than, args.keys_older_than, reach).map_err(|what| {
+                Failure::new(what).exits(Exit::Configuration).remedy("nothing was deleted")
+            })?;
         let swept = match store {
             AnyStore::Postgres(store) => sweep(&store, horizon, args.dry_run).await,
             AnyStore::Sqlite(store) => sweep(&store, horizon, args.dry_run).await,
         };
         let swept = swept.map_err(|error| {
-            database::failure(config, &error).remedy("what was deleted until then is deleted; run it again")
+            database::failure(config, &error)
+                .remedy("what was deleted until then is deleted; run it again")
         })?;
         print(&written(&swept, horizon, args, args.json || !io::stdout().is_terminal()))?;
         Ok(Exit::Done)
@@ -216,12 +224,19 @@ mod tests {
 
     #[test]
     fn durations_are_a_number_and_a_unit() {
-        for (text, seconds) in
-            [("0s", 0), ("90s", 90), ("45m", 2_700), ("36h", 129_600), ("30d", 2_592_000), ("2w", 1_209_600)]
-        {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("45m", 2_700),
+            ("36h", 129_600),
+            ("30d", 2_592_000),
+            ("2w", 1_209_600),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "d", "30", "-1d", "+1d", "1.5d", "1 d", "30ä", "99999999999999999999d", "101000w"] {
+        for text in
+            ["", "d", "30", "-1d", "+1d", "1.5d", "1 d", "30ä", "99999999999999999999d", "101000w"]
+        {
             assert!(duration(text).is_err(), "{text}");
         }
     }

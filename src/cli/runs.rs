@@ -96,8 +96,10 @@ pub(super) fn execute(config: &Config, args: &RunsArgs) -> Result<Exit, Failure>
         };
         let runs = runs.map_err(|error| match error {
             ListError::Store(error) => database::failure(config, &error),
-            ListError::NoSuchRun(id) => Failure::new(format!("there is no run {id} to begin behind"))
-                .remedy("--before takes the last id of a page; that run may have been pruned"),
+            ListError::NoSuchRun(id) => {
+                Failure::new(format!("there is no run {id} to begin behind"))
+                    .remedy("--before takes the last id of a page; that run may have been pruned")
+            }
         })?;
         print(&written(&runs, args.json || !io::stdout().is_terminal()))?;
         Ok(Exit::Done)

@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::error_text::one_line;
 use crate::explain::history::{Entry, History};
 use crate::explain::words::shown;
-use crate::store::history::{HistoryStore, TaskKey};
 use crate::store::StoreError;
+use crate::store::history::{HistoryStore, TaskKey};
 use crate::wake::token::token;
 use crate::wake::{UtcMicros, WakeId};
 
@@ -115,10 +115,8 @@ async fn look_up<S: HistoryStore>(store: &S, args: &WhyArgs) -> Result<Found, St
             return Ok(Found { history, id: Some(id), by_id: true });
         }
     }
-    let task = TaskKey {
-        organization_id: args.organization.clone(),
-        task_id: args.subject.clone(),
-    };
+    let task =
+        TaskKey { organization_id: args.organization.clone(), task_id: args.subject.clone() };
     let history = History::of_task(store, &task, args.limit).await?;
     Ok(Found { history, id, by_id: false })
 }
@@ -135,8 +133,10 @@ async fn audit(config: &Config, args: &WhyArgs, found: &mut Found) -> Result<boo
     let within = stored_at.is_none().then_some(&*organization);
     let is_asked = |record: &serde_json::Value| match found.id {
         Some(id) if record["wake_id"] == id.to_string() => true,
-        _ => record["task_id"] == *args.subject
-            && record["organization_id"].as_str().unwrap_or_default() == args.organization,
+        _ => {
+            record["task_id"] == *args.subject
+                && record["organization_id"].as_str().unwrap_or_default() == args.organization
+        }
     };
     let mut events = Vec::new();
     let all = past(&broker.jetstream(), within, stored_at, |class, record| {

@@ -192,7 +192,8 @@ impl History {
         let Some(what) = What::of_class(class) else { return };
         let text = |name: &str| record.get(name).and_then(Value::as_str).map(str::to_owned);
         let instant = |name: &str| text(name).and_then(|text| parse_rfc_3339(&text));
-        let wake_id = text("wake_id").and_then(|id| id.parse::<uuid::Uuid>().ok()).map(WakeId::from);
+        let wake_id =
+            text("wake_id").and_then(|id| id.parse::<uuid::Uuid>().ok()).map(WakeId::from);
         // A degraded admission is the run's own column, where there is the run.
         let same = |entry: &Entry| {
             entry.wake_id == wake_id

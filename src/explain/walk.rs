@@ -61,7 +61,8 @@ pub fn walk(facts: &Facts, wake: &Wake) -> Walk {
     let mut gates = Vec::with_capacity(GATES.len());
     let mut reached = true;
     for gate in GATES {
-        let line = if reached { look(&gate, facts, wake) } else { GateLine::not_reached(gate.name) };
+        let line =
+            if reached { look(&gate, facts, wake) } else { GateLine::not_reached(gate.name) };
         reached &= !matches!(line.conclusion, Conclusion::Concludes(_) | Conclusion::Holds(_));
         gates.push(line);
     }
@@ -92,9 +93,8 @@ fn look(gate: &Gate, facts: &Facts, wake: &Wake) -> GateLine {
     let verdict = (gate.check)(facts, wake);
     let sight = (gate.sight)(facts, wake).ok();
     let edges = sight.iter().flat_map(|sight| sight.edges.iter().copied()).collect();
-    let changes_at = first_change(wake, edges, |later| {
-        same_verdict(&verdict, &(gate.check)(facts, later))
-    });
+    let changes_at =
+        first_change(wake, edges, |later| same_verdict(&verdict, &(gate.check)(facts, later)));
     let conclusion = match verdict {
         Ok(Verdict::Pass) => Conclusion::Passes,
         Ok(Verdict::PassDegraded(note)) => Conclusion::PassesDegraded(note),

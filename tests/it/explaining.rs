@@ -67,13 +67,15 @@ async fn an_event_is_explained_as_it_would_be_decided_and_nothing_is_written(dia
     ] {
         let ended = explained(&stage, &["-"], &body(&event));
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
-        let answer: Value = serde_json::from_str(&ended.stdout).expect("one line of JSON in a pipe");
+        let answer: Value =
+            serde_json::from_str(&ended.stdout).expect("one line of JSON in a pipe");
         assert_eq!(answer["outcome"]["outcome"], outcome, "{answer}");
         assert_eq!(answer["outcome"]["reason"], reason, "{answer}");
         assert_eq!(concluded(&answer), gate, "{answer}");
         assert_eq!(answer["gates"].as_array().unwrap().len(), 7, "{answer}");
     }
-    let ended = explained(&stage, &["--at", "2100-01-01T00:00:00Z"], &body(&by_agent("busy", "a6")));
+    let ended =
+        explained(&stage, &["--at", "2100-01-01T00:00:00Z"], &body(&by_agent("busy", "a6")));
     let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(answer["at"], "2100-01-01T00:00:00.000000Z");
     assert_eq!(answer["outcome"]["outcome"], "queued", "the window has passed by then: {answer}");
@@ -158,10 +160,16 @@ async fn a_terminal_is_told_gate_by_gate() {
     }
     golden::check("explain.txt", &text);
 
-    let hidden = Published::of("cli", "acme", "t=E2=80=AE1=0A", &json!({
-        "type": "wake.requested.v1", "organization_id": "acme", "reason": "r",
-        "agent_profile_id": "a1", "payload": bidi,
-    }), at);
+    let hidden = Published::of(
+        "cli",
+        "acme",
+        "t=E2=80=AE1=0A",
+        &json!({
+            "type": "wake.requested.v1", "organization_id": "acme", "reason": "r",
+            "agent_profile_id": "a1", "payload": bidi,
+        }),
+        at,
+    );
     let text = words::text(&ask(store, &hidden).await);
     assert!(text.contains(r"t\u{202e}1\n"), "{text}");
 }

@@ -30,7 +30,8 @@ fn what(lines: &[Value]) -> Vec<&str> {
 async fn what_became_of_a_task_a_wake_and_a_run_is_told_in_order(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
     let worker = stage.worker().await;
-    let keyless = |agent: &str| by_agent("t1", agent).with(json!({ "assignment_generation": null }));
+    let keyless =
+        |agent: &str| by_agent("t1", agent).with(json!({ "assignment_generation": null }));
     let mut records = Vec::new();
     for agent in ["a1", "a1", "a2", "a3", "a4", "a5", "a6"] {
         records.push(stage.publish_for_outcome(&keyless(agent)).await);
@@ -156,7 +157,8 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter(dialect: Dialect) {
     for (field, value) in [("task_id", "t1"), ("agent_profile_id", "a1"), ("status", "claimed")] {
         assert_eq!(run[field], value, "{run}");
     }
-    let gone = stage.run(&[&["runs"], &task[..], &["--before", &uuid::Uuid::nil().to_string()]].concat());
+    let gone =
+        stage.run(&[&["runs"], &task[..], &["--before", &uuid::Uuid::nil().to_string()]].concat());
     assert_eq!(gone.code, Some(1));
     assert!(gone.stderr.contains("there is no run"), "{}", gone.stderr);
     assert_eq!(stage.run(&["runs", "--status", "gone"]).code, Some(2));
@@ -178,8 +180,12 @@ async fn a_terminal_is_told_what_became_of_a_task() {
     ] {
         world.send(requested(at, agent, payload.clone(), key)).await;
     }
-    case.outside.execute("UPDATE runs SET status = 'claimed', claimed_at = requested_at + 7000000 \
-        WHERE agent_profile_id = 'a1'").await;
+    case.outside
+        .execute(
+            "UPDATE runs SET status = 'claimed', claimed_at = requested_at + 7000000 \
+        WHERE agent_profile_id = 'a1'",
+        )
+        .await;
     case.outside.set_agent("acme", "stopped", "stopped").await;
     world.send(mutation(T0 + 6 * MINUTE, "t1", "", "stopped", json!(1))).await;
     let task = TaskKey { organization_id: "acme".to_owned(), task_id: "t1".to_owned() };

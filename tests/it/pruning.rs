@@ -80,7 +80,10 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     assert!(sweep(&store, nothing, false).await.unwrap().iter().all(|(_, rows)| *rows == 0));
 
     let swept = sweep(&store, horizon(None), false).await.unwrap();
-    assert_eq!(swept, [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]);
+    assert_eq!(
+        swept,
+        [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]
+    );
     let left = |table: &'static str| {
         let outside = &case.outside;
         async move { outside.number(&format!("SELECT count(*) FROM {table}")).await }
@@ -156,13 +159,18 @@ async fn the_command_deletes_what_has_ended_and_says_how_much(dialect: Dialect) 
 
     let short = stage.run(&["prune", "--older-than", "7d"]);
     assert_eq!((short.code, short.stdout.as_str()), (Some(2), ""), "{}", short.stderr);
-    assert!(short.stderr.contains("--older-than is shorter than 8d: WAKES keeps"), "{}", short.stderr);
+    assert!(
+        short.stderr.contains("--older-than is shorter than 8d: WAKES keeps"),
+        "{}",
+        short.stderr
+    );
 
     for (arguments, deleted) in [(&["--dry-run"][..], false), (&[], true)] {
         let ended = stage.run(&[&["prune", "--older-than", "30d"], arguments].concat());
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
         let told = lines(&ended.stdout);
-        let rows: Vec<_> = told.iter().map(|line| (line["table"].as_str(), line["rows"].as_u64())).collect();
+        let rows: Vec<_> =
+            told.iter().map(|line| (line["table"].as_str(), line["rows"].as_u64())).collect();
         let expected = [("wake_keys", 0), ("merged_wakes", 0), ("runs", 1), ("refused_wakes", 0)];
         assert_eq!(rows, expected.map(|(table, rows)| (Some(table), Some(rows))));
         assert!(told.iter().all(|line| line["deleted"] == deleted), "{told:?}");

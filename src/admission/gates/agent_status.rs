@@ -7,8 +7,7 @@ use crate::admission::sight::Sight;
 use crate::wake::Wake;
 
 /// Hold: an agent that was stopped must not run because nobody could look.
-pub const GATE: Gate =
-    Gate { name: GateName::AgentStatus, posture: Posture::Hold, check, sight };
+pub const GATE: Gate = Gate { name: GateName::AgentStatus, posture: Posture::Hold, check, sight };
 
 /// Unknown agents pass: wakegate keeps no registry of agents, only of those an operator touched.
 fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
@@ -29,10 +28,8 @@ fn status(facts: &Facts, wake: &Wake) -> Result<Option<AgentStatus>, ReadFailure
 
 fn sight(facts: &Facts, wake: &Wake) -> Result<Sight, ReadFailure> {
     let status = status(facts, wake)?;
-    let looked_at = format!(
-        "agent \"{}\" of organization \"{}\"",
-        wake.agent_profile_id, wake.organization_id
-    );
+    let looked_at =
+        format!("agent \"{}\" of organization \"{}\"", wake.agent_profile_id, wake.organization_id);
     let saw = match status {
         None => "no status on record, so it may run".to_owned(),
         Some(status) => format!("status {}", status.as_str()),

@@ -3,14 +3,13 @@
 use super::{Gate, GateName, Posture, Verdict};
 use crate::admission::decision::{Decision, Degraded, Refusal};
 use crate::admission::facts::{Facts, ReadFailure};
-use crate::admission::{ALLOWANCE_WAKES_MAX, ALLOWANCE_WINDOW, OBSERVED_COUNT_MAX};
 use crate::admission::sight::Sight;
+use crate::admission::{ALLOWANCE_WAKES_MAX, ALLOWANCE_WINDOW, OBSERVED_COUNT_MAX};
 use crate::wake::{ActorType, TASK_ASSIGNED, TaskField, TaskId, UtcMicros, Wake};
 
 /// Open: failing closed would trade a bounded cost problem for an unbounded liveness one
 /// (AC-OFFICE-ASSIGN-RATE-002.2).
-pub const GATE: Gate =
-    Gate { name: GateName::Allowance, posture: Posture::Open, check, sight };
+pub const GATE: Gate = Gate { name: GateName::Allowance, posture: Posture::Open, check, sight };
 
 /// Whether the allowance binds a wake: `task_assigned`, by an agent. It binds by payload shape,
 /// whoever the producer is, keyed or not (AC-OFFICE-ASSIGN-RATE-001.1, .8, .12).
@@ -44,11 +43,7 @@ fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
 }
 
 /// Instants of the runs that count, at most [`OBSERVED_COUNT_MAX`].
-fn newest_first(
-    facts: &Facts,
-    wake: &Wake,
-    task: &TaskId,
-) -> Result<Vec<UtcMicros>, ReadFailure> {
+fn newest_first(facts: &Facts, wake: &Wake, task: &TaskId) -> Result<Vec<UtcMicros>, ReadFailure> {
     let counted = facts.counted.as_ref().map_err(Clone::clone)?;
     let start = wake.requested_at - ALLOWANCE_WINDOW;
     Ok(counted

@@ -8,8 +8,7 @@ use crate::admission::sight::Sight;
 use crate::wake::{IdempotencyKey, RunId, UtcMicros, Wake};
 
 /// Hold: a burst must not become many runs because nobody could look.
-pub const GATE: Gate =
-    Gate { name: GateName::Coalesce, posture: Posture::Hold, check, sight };
+pub const GATE: Gate = Gate { name: GateName::Coalesce, posture: Posture::Hold, check, sight };
 
 /// The newest queued run of the same agent, reason and task bucket in `(t − 5 s, t]`; of equal
 /// instants the greatest id. The actor is not looked at: a mixed-actor merge relabels the run, and

@@ -8,8 +8,7 @@ use crate::admission::sight::Sight;
 use crate::wake::{KeylessCause, Occurrence, RunId, UtcMicros, Wake};
 
 /// Hold: a duplicate admitted twice is a correctness defect.
-pub const GATE: Gate =
-    Gate { name: GateName::Duplicate, posture: Posture::Hold, check, sight };
+pub const GATE: Gate = Gate { name: GateName::Duplicate, posture: Posture::Hold, check, sight };
 
 /// The window is `(t − 24 h, t]`, over inserts and merges alike. An older or a later sighting is
 /// left to gate 7.

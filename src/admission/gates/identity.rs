@@ -7,8 +7,7 @@ use crate::admission::sight::Sight;
 use crate::wake::Wake;
 
 /// Hold: without it a redelivery could run twice, or change its answer.
-pub const GATE: Gate =
-    Gate { name: GateName::Identity, posture: Posture::Hold, check, sight };
+pub const GATE: Gate = Gate { name: GateName::Identity, posture: Posture::Hold, check, sight };
 
 /// Runs, merges and refusals are found by the wake's id. A deduplicated wake has no row of its
 /// own; it is recognised by the lane's cursor being past it while its key is known. What the

@@ -8,8 +8,7 @@ use crate::wake::Wake;
 
 /// Hold, by the keys' read, which it shares with gate 3. What another lane inserts between that
 /// read and the write is caught by the write, and the batch is decided again.
-pub const GATE: Gate =
-    Gate { name: GateName::Insert, posture: Posture::Hold, check, sight };
+pub const GATE: Gate = Gate { name: GateName::Insert, posture: Posture::Hold, check, sight };
 
 /// Aged out of the lookback, or dated after this wake: still the same occurrence.
 fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {

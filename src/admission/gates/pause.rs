@@ -7,8 +7,7 @@ use crate::admission::sight::Sight;
 use crate::wake::Wake;
 
 /// Closed: a kill switch that fails open is not a kill switch.
-pub const GATE: Gate =
-    Gate { name: GateName::Pause, posture: Posture::Closed, check, sight };
+pub const GATE: Gate = Gate { name: GateName::Pause, posture: Posture::Closed, check, sight };
 
 /// The platform's pause is named before the organization's. Both modes refuse here.
 fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
@@ -32,7 +31,9 @@ fn sight(facts: &Facts, wake: &Wake) -> Result<Sight, ReadFailure> {
     let saw = match (platform, organization) {
         (None, None) => "none in force".to_owned(),
         (Some(platform), None) => format!("the platform's pause \"{platform}\" in force"),
-        (None, Some(organization)) => format!("the organization's pause \"{organization}\" in force"),
+        (None, Some(organization)) => {
+            format!("the organization's pause \"{organization}\" in force")
+        }
         (Some(platform), Some(organization)) => format!(
             "the platform's pause \"{platform}\" and the organization's \"{organization}\" in force"
         ),

@@ -64,8 +64,9 @@ impl PruneStore for PostgresStore {
             Table::Refused => include_str!("prune_refused_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
-                let (organization, name) =
-                    after.and_then(|after| keys(std::slice::from_ref(after)).next()).unwrap_or(("", ""));
+                let (organization, name) = after
+                    .and_then(|after| keys(std::slice::from_ref(after)).next())
+                    .unwrap_or(("", ""));
                 let read = || {
                     query(include_str!("prune_keys_page.sql"))
                         .bind(organization.to_owned())

@@ -102,11 +102,11 @@ impl RunStore for SqliteStore {
     ) -> Result<Vec<RunRow>, StoreError> {
         let (at, id) = before.map_or((LATEST, Uuid::max()), |(at, id)| (at, id.uuid()));
         let read = query(include_str!("history_runs_of_task.sql"))
-                .bind(task.organization_id.clone())
-                .bind(task.task_id.clone())
-                .bind(at.micros())
-                .bind(id.hyphenated())
-                .bind(i64::from(limit));
+            .bind(task.organization_id.clone())
+            .bind(task.task_id.clone())
+            .bind(at.micros())
+            .bind(id.hyphenated())
+            .bind(i64::from(limit));
         let rows = self.sessions.read_one("the read of a task's runs", read).await?;
         rows.iter().map(run).collect()
     }
@@ -138,9 +138,9 @@ impl HistoryStore for SqliteStore {
         limit: u32,
     ) -> Result<Vec<RefusedRow>, StoreError> {
         let read = query(include_str!("history_refused_of_task.sql"))
-                .bind(task.organization_id.clone())
-                .bind(task.task_id.clone())
-                .bind(i64::from(limit));
+            .bind(task.organization_id.clone())
+            .bind(task.task_id.clone())
+            .bind(i64::from(limit));
         let rows = self.sessions.read_one("the read of a task's refusals", read).await?;
         rows.iter().map(refused).collect()
     }
@@ -162,10 +162,10 @@ impl HistoryStore for SqliteStore {
         limit: u32,
     ) -> Result<Vec<KeyRow>, StoreError> {
         let read = query(include_str!("history_keys.sql"))
-                .bind(organization_id.to_owned())
-                .bind(from.to_owned())
-                .bind(to.to_owned())
-                .bind(i64::from(limit));
+            .bind(organization_id.to_owned())
+            .bind(from.to_owned())
+            .bind(to.to_owned())
+            .bind(i64::from(limit));
         let rows = self.sessions.read_one("the read of keys", read).await?;
         rows.iter().map(key).collect()
     }

@@ -59,8 +59,9 @@ impl PruneStore for SqliteStore {
             Table::Refused => include_str!("prune_refused_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
-                let (organization, name) =
-                    after.and_then(|after| keys(std::slice::from_ref(after)).next()).unwrap_or(("", ""));
+                let (organization, name) = after
+                    .and_then(|after| keys(std::slice::from_ref(after)).next())
+                    .unwrap_or(("", ""));
                 let read = query(include_str!("prune_keys_page.sql"))
                     .bind(organization.to_owned())
                     .bind(name.to_owned())
@@ -87,8 +88,9 @@ impl PruneStore for SqliteStore {
         let before = horizon.rows.micros();
         let ids = ids(rows);
         let mut ids = ids.as_slice();
-        let keys: Vec<_> =
-            keys(rows).map(|(organization, name)| (organization.to_owned(), name.to_owned())).collect();
+        let keys: Vec<_> = keys(rows)
+            .map(|(organization, name)| (organization.to_owned(), name.to_owned()))
+            .collect();
         let mut keys = keys.as_slice();
         let mut gone = 0;
         while !ids.is_empty() || !keys.is_empty() {
@@ -110,9 +112,10 @@ impl PruneStore for SqliteStore {
                     (statement, left, keys)
                 }
                 Table::Keys => {
-                    let bind = |query: super::rows::Prepared, (organization, name): &(String, String)| {
-                        query.bind(organization.clone()).bind(name.clone())
-                    };
+                    let bind =
+                        |query: super::rows::Prepared, (organization, name): &(String, String)| {
+                            query.bind(organization.clone()).bind(name.clone())
+                        };
                     let (statement, left) = PRUNE_KEYS.over_with(keys, bind, before);
                     (statement, ids, left)
                 }

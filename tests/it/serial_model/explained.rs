@@ -79,9 +79,7 @@ fn what_explain_says_is_what_then_happens_on_postgres() {
 fn holds_on<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
     let _within = runtime.enter();
     let (store, met) = (&case.world.bench.store, Met::default());
-    check(cases, &traces(60), |trace| {
-        runtime.block_on(holds(store, &case.outside, &trace, &met))
-    });
+    check(cases, &traces(60), |trace| runtime.block_on(holds(store, &case.outside, &trace, &met)));
 }
 
 /// Explains each event at the instant at which it is then worked.
@@ -157,7 +155,8 @@ async fn ends<S: Store>(
         .map(|micros| UtcMicros::from_micros(explanation.at.micros() + micros))
         .collect::<Vec<_>>();
     let lines = now.gates.iter();
-    let stated = lines.filter_map(|line| line.changes_at).chain(now.changes_at).chain(frees_at(now));
+    let stated =
+        lines.filter_map(|line| line.changes_at).chain(now.changes_at).chain(frees_at(now));
     for end in stated {
         let middle = i64::midpoint(explanation.at.micros(), end.micros());
         instants.extend([middle, end.micros() - 1, end.micros()].map(UtcMicros::from_micros));
@@ -174,7 +173,9 @@ async fn ends<S: Store>(
 fn compare(now: &Walk, later: &Walk, instant: UtcMicros, met: &Met) -> Result<(), String> {
     let met = |what: String| *met.borrow_mut().entry(what).or_default() += 1;
     let says = |what: &str, end: Option<UtcMicros>, same: bool| match end {
-        Some(end) if instant == end && same => Err(format!("{what} does not end at {end}: {now:#?}")),
+        Some(end) if instant == end && same => {
+            Err(format!("{what} does not end at {end}: {now:#?}"))
+        }
         Some(end) if instant < end && !same => {
             Err(format!("{what} ends before {end}, at {instant}: {now:#?}"))
         }
@@ -200,7 +201,8 @@ fn compare(now: &Walk, later: &Walk, instant: UtcMicros, met: &Met) -> Result<()
         }
         says(line.gate.as_str(), line.changes_at, same)?;
     }
-    if let (Some(used), Some(used_later), Some(frees_at)) = (used(now), used(later), frees_at(now)) {
+    if let (Some(used), Some(used_later), Some(frees_at)) = (used(now), used(later), frees_at(now))
+    {
         if instant == frees_at {
             met("a slot frees".to_owned());
         }
