@@ -9,6 +9,8 @@ pub mod json;
 pub mod walk;
 pub mod words;
 
+use std::sync::Arc;
+
 pub use self::event::message;
 pub use self::walk::{Conclusion, GateLine, Walk, walk};
 use crate::lane::facts::load;
@@ -33,7 +35,7 @@ pub enum Told {
     /// A wake, and its way through the gates.
     Wake {
         /// The wake.
-        wake: Box<Wake>,
+        wake: Arc<Wake>,
         /// The gates, in order, and their answer.
         walk: Walk,
     },
@@ -63,17 +65,14 @@ pub async fn explain<S: Store>(store: &S, message: &Message) -> Explanation {
         Content::Rejected(rejection) => Told::Rejected(rejection),
         Content::Wake(wake) => {
             // Nothing was decided of a message that does not exist, and any cursor is before it.
-            let loaded = load(store, LaneCursor::default(), &[&wake], false).await;
+            let loaded = load(store, LaneCursor::default(), &[&*wake], false).await;
             match loaded.data_fault {
                 Some(fault) => Told::Rejected(Rejection {
                     reason: RejectReason::Unstorable,
                     fault,
                     body: message.body.clone(),
                 }),
-                None => Told::Wake {
-                    walk: walk(&loaded.facts, &wake),
-                    wake: Box::new(Wake::clone(&wake)),
-                },
+                None => Told::Wake { walk: walk(&loaded.facts, &wake), wake },
             }
         }
     };

@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct RunsArgs {
-    /// Only of this organization; with --task, \"\" where it is not given
+    /// Only of this organization; with --task, "" where it is not given
     #[arg(long, value_name = "ORGANIZATION")]
     pub organization: Option<String>,
     /// Only of this task
