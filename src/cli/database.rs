@@ -22,7 +22,7 @@ const CONNECTIONS_MAX: u32 = 2;
 /// There is none, it cannot be asked, or its schema is not this program's.
 pub(super) async fn open(config: &Config) -> Result<AnyStore, Failure> {
     if config.database.url.dialect() == Dialect::Sqlite
-        && let Ok(options) = SqliteConnectOptions::from_str(&config.database.url.url().expose())
+        && let Ok(options) = SqliteConnectOptions::from_str(config.database.url.url().expose())
         && !options.get_filename().exists()
     {
         let file = options.get_filename().display().to_string();

@@ -75,8 +75,8 @@ pub(super) fn execute(config: &Config, args: &ExplainArgs) -> Result<Exit, Failu
 async fn answer(config: &Config, event: &Outgoing, at: UtcMicros) -> Result<Explanation, Failure> {
     let message = message(&event.subject, &event.body, at);
     Ok(match database::open(config).await? {
-        AnyStore::Postgres(store) => explain(&store, &message).await,
-        AnyStore::Sqlite(store) => explain(&store, &message).await,
+        AnyStore::Postgres(store) => Box::pin(explain(&store, &message)).await,
+        AnyStore::Sqlite(store) => Box::pin(explain(&store, &message)).await,
     })
 }
 

@@ -144,6 +144,9 @@ pub async fn list<S: RunStore>(store: &S, args: &RunsArgs) -> Result<Vec<RunRow>
 }
 
 /// Runs as lines: text, or JSON.
+///
+/// # Panics
+/// Never: a row of strings and numbers is JSON.
 #[must_use]
 pub fn written(runs: &[RunRow], json: bool) -> String {
     let mut text = String::new();

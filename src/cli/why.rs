@@ -158,6 +158,9 @@ fn stored_at(id: WakeId) -> Option<UtcMicros> {
 }
 
 /// Entries as lines: text, or JSON.
+///
+/// # Panics
+/// Never: an entry of strings is JSON.
 #[must_use]
 pub fn written(entries: &[Entry], json: bool) -> String {
     let mut text = String::new();

@@ -1,6 +1,7 @@
 //! What became of wakes and runs, in order, of what the tables and the audit stream hold.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -246,7 +247,7 @@ impl History {
             run.agent_profile_id, run.reason, run.status
         );
         if let Some(key) = &run.idempotency_key {
-            detail += &format!(", key \"{key}\"");
+            let _ = write!(detail, ", key \"{key}\"");
         }
         let blank = Entry {
             at: run.requested_at,
@@ -279,7 +280,7 @@ impl History {
             detail += ", whose row is gone";
         }
         if let Some(key) = &wake.idempotency_key {
-            detail += &format!(", key \"{key}\"");
+            let _ = write!(detail, ", key \"{key}\"");
         }
         self.entries.push(Entry {
             at: wake.requested_at,

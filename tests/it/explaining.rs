@@ -131,7 +131,8 @@ async fn what_cannot_be_explained_says_what_to_give() {
 
 async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {
     let subject = format!("wakes.{}.{}.{}", event.producer, event.organization, event.task);
-    explain(store, &message(&subject, &body(event), UtcMicros::from_micros(event.at))).await
+    let message = message(&subject, &body(event), UtcMicros::from_micros(event.at));
+    Box::pin(explain(store, &message)).await
 }
 
 #[tokio::test]
@@ -140,7 +141,8 @@ async fn a_terminal_is_told_gate_by_gate() {
     let mut world: World<_> = case.world;
     for second in 0..5 {
         let at = T0 + second * SECOND;
-        world.send(mutation(at, "t1", "boss", &format!("a{second}"), json!(second))).await;
+        Box::pin(world.send(mutation(at, "t1", "boss", &format!("a{second}"), json!(second))))
+            .await;
     }
     let store = &world.bench.store;
     let at = T0 + 30 * SECOND;

@@ -178,7 +178,7 @@ async fn a_terminal_is_told_what_became_of_a_task() {
         (T0 + 4 * MINUTE, "a5", None),
         (T0 + 5 * MINUTE, "a6", None),
     ] {
-        world.send(requested(at, agent, payload.clone(), key)).await;
+        Box::pin(world.send(requested(at, agent, payload.clone(), key))).await;
     }
     case.outside
         .execute(
@@ -187,7 +187,7 @@ async fn a_terminal_is_told_what_became_of_a_task() {
         )
         .await;
     case.outside.set_agent("acme", "stopped", "stopped").await;
-    world.send(mutation(T0 + 6 * MINUTE, "t1", "", "stopped", json!(1))).await;
+    Box::pin(world.send(mutation(T0 + 6 * MINUTE, "t1", "", "stopped", json!(1)))).await;
     let task = TaskKey { organization_id: "acme".to_owned(), task_id: "t1".to_owned() };
     let store = &world.bench.store;
     let history = History::of_task(store, &task, 100).await.unwrap();

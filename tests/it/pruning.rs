@@ -21,12 +21,12 @@ fn at(micros: i64) -> UtcMicros {
 
 #[tokio::test]
 async fn what_has_not_ended_stays_with_all_of_it_on_sqlite() {
-    what_has_not_ended_stays(case::sqlite().await).await;
+    Box::pin(what_has_not_ended_stays(case::sqlite().await)).await;
 }
 
 #[tokio::test]
 async fn what_has_not_ended_stays_with_all_of_it_on_postgres() {
-    what_has_not_ended_stays(case::postgres().await).await;
+    Box::pin(what_has_not_ended_stays(case::postgres().await)).await;
 }
 
 /// Four old runs: ended, ended with a merge, queued with a merge, and ended but lately; and one that
@@ -106,12 +106,12 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
 
 #[tokio::test]
 async fn more_than_a_page_is_pruned_on_sqlite() {
-    more_than_a_page_is_pruned(case::sqlite().await).await;
+    Box::pin(more_than_a_page_is_pruned(case::sqlite().await)).await;
 }
 
 #[tokio::test]
 async fn more_than_a_page_is_pruned_on_postgres() {
-    more_than_a_page_is_pruned(case::postgres().await).await;
+    Box::pin(more_than_a_page_is_pruned(case::postgres().await)).await;
 }
 
 async fn more_than_a_page_is_pruned<S: Store + PruneStore>(mut case: Case<S>) {

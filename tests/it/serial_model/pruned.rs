@@ -63,7 +63,7 @@ async fn play<S: Store + PruneStore, H: Hands>(
     store: &S,
     hands: &H,
     trace: &Trace,
-    prunes: bool,
+    sweeps: bool,
 ) -> (Vec<Value>, u64) {
     let mut play = Play::new(store.clone(), hands, trace).await;
     let (mut records, mut pruned) = (Vec::new(), 0);
@@ -79,7 +79,7 @@ async fn play<S: Store + PruneStore, H: Hands>(
             }
         };
         now = now.max(trace.events[index].stored_at);
-        if prunes {
+        if sweeps {
             let rows = UtcMicros::from_micros(now - KEPT - LOOKBACK - STEP_BACK_MAX);
             let swept = sweep(store, Horizon { rows, keys: None }, false).await.unwrap();
             pruned += swept.iter().map(|(_, rows)| rows).sum::<u64>();
