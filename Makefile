@@ -16,7 +16,7 @@ unexport SECONDS
 
 export PATH := $(root)/.tools:$(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench tools deny fuzz clean
+.PHONY: help demo test check bench simulate tools nats-server deny fuzz clean
 
 help: ## Says what there is
 	@echo 'wakegate: turns wake events on NATS JetStream into runs, and says why when it does not.'
@@ -25,7 +25,7 @@ help: ## Says what there is
 	@echo
 	@echo 'Start with `make demo`; README.md tells the rest.'
 
-demo: tools ## Shows a dozen events and what became of each, on a private server
+demo: nats-server ## Shows a dozen events and what became of each, on a private server
 	@cd "$(root)" && cargo build --bin wakegate --example demo
 	@cd "$(root)" && cargo run --quiet --example demo
 
@@ -42,11 +42,20 @@ check: ## Checks format, lints, documentation and what the documents claim
 
 # QUICK=1 shows in two minutes that it works. ONLY='wakegate postgres mixed' measures what has these
 # words in its name.
-bench: tools ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=...)
+bench: nats-server ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=...)
 	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
 	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(ONLY)
 
-tools: ## Fetches nats-server into .tools/ unless a new enough one is there
+simulate: SEEDS ?= 10000
+simulate: ## Runs lanes in a world that fails, from seeds (SEEDS=10000, SEEDS=500..900; SEED=17 tells one)
+	@cd "$(root)" && WAKEGATE_SIM_SEED=$(SEED) WAKEGATE_SIM_SEEDS=$(SEEDS) cargo test --quiet --test it \
+	  simulation::lanes_keep_their_promises_whatever_fails
+
+tools: nats-server ## Fetches what the tests run into .tools/: nats-server, Prometheus, node, NATS clients
+	@"$(root)/scripts/prometheus"
+	@"$(root)/scripts/publishers"
+
+nats-server:
 	@"$(root)/scripts/nats-server"
 
 # DENY='bans licenses sources' leaves out the advisories, whose database lies on GitHub.

@@ -23,6 +23,7 @@ use wakegate::intake::{
     BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
 };
 use wakegate::lane::LaneOptions;
+use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
 use wakegate::store::memory::MemoryStore;
@@ -151,6 +152,7 @@ fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
             batch_bytes_max: 8 << 20,
             hold_backoff_min: Duration::from_millis(50),
             hold_backoff_max: Duration::from_secs(5),
+            hold_backoff_jitter: JITTER,
             store_away_give_up: Duration::from_secs(30),
             ack_wait: Duration::from_secs(12),
             pin_timeout: Duration::from_secs(5),

@@ -101,6 +101,8 @@ pub struct LanesConfig {
     pub hold_backoff_max: Duration,
     /// `lanes.store_away_give_up_ms`
     pub store_away_give_up: Duration,
+    /// `lanes.spread`
+    pub spread: bool,
 }
 
 /// Limits of the end.
@@ -249,6 +251,7 @@ impl Config {
                 hold_backoff_min: Duration::ZERO,
                 hold_backoff_max: Duration::ZERO,
                 store_away_give_up: Duration::ZERO,
+                spread: true,
             },
             shutdown: ShutdownConfig { deadline: Duration::ZERO },
             log: LogConfig { format: LogFormat::Auto, level: String::new() },

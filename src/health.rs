@@ -127,6 +127,12 @@ impl Health {
         components.insert(component, ComponentReport { state, since, reason });
     }
 
+    /// Whether a component works.
+    #[must_use]
+    pub fn is_ok(&self, component: Component) -> bool {
+        self.lock().get(&component).is_some_and(|report| report.state == ComponentState::Ok)
+    }
+
     /// Whether the worker does its part: not shutting down, servers and streams answer, and no lane
     /// holds. A standby that owns no lane is ready.
     #[must_use]

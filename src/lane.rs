@@ -10,7 +10,9 @@ mod behind;
 pub mod facts;
 pub mod hold;
 pub mod instant;
+pub mod isolated;
 pub(crate) mod lost;
+pub mod place;
 pub mod process;
 pub mod record;
 pub mod report;
@@ -20,6 +22,7 @@ pub mod watch;
 use std::time::Duration;
 
 use self::hold::Delays;
+use self::place::Place;
 use self::process::Bench;
 use self::term::{Term, TermEnd};
 use self::watch::Watch;
@@ -48,6 +51,9 @@ pub struct LaneOptions {
     pub hold_backoff_min: Duration,
     /// Longest wait of a hold.
     pub hold_backoff_max: Duration,
+    /// How much shorter or longer each wait may be, as a part of it: [`hold::JITTER`], or none where
+    /// a run is to be the same each time.
+    pub hold_backoff_jitter: f64,
     /// A store that stays away for this long costs the worker its lanes.
     pub store_away_give_up: Duration,
     /// The consumer's `ack_wait`; progress is sent every third of it.
@@ -71,13 +77,20 @@ pub struct Lane<S, A, C> {
     bench: Bench<S, A, C>,
     health: Health,
     shutdown: Shutdown,
+    place: Place,
 }
 
 impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
     /// A lane that does nothing yet.
     #[must_use]
     pub fn new(bench: Bench<S, A, C>, health: Health, shutdown: Shutdown) -> Self {
-        Self { bench, health, shutdown }
+        Self { bench, health, shutdown, place: Place::default() }
+    }
+
+    /// The same lane, pulled only where it is to be.
+    #[must_use]
+    pub fn placed(self, place: Place) -> Self {
+        Self { place, ..self }
     }
 
     /// Works the lane until shutdown.
@@ -89,23 +102,22 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         let lane = self.bench.lane.lane;
         let component = Component::Lane(lane);
         let options = self.bench.options;
-        let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
+        let mut delays = Delays::of(&options);
         let mut watch = Watch::new(lane);
         while !self.shutdown.is_requested() {
             self.bench.holding.send_replace(None);
             let started = tokio::time::Instant::now();
             let end = match self.until_it_may_pull().await {
                 Some(end) => end,
-                None => {
-                    Term::new(&self.bench, &self.health, &self.shutdown, &mut watch).run().await
-                }
+                None => self.until_it_ends(&mut watch).await,
             };
             self.bench.metrics.set_lane_owned(lane, false);
             if started.elapsed() > options.pin_timeout {
                 delays.reset();
             }
             let pause = match end {
-                TermEnd::Shutdown => break,
+                TermEnd::Shutdown if self.shutdown.is_requested() => break,
+                TermEnd::Shutdown => continue,
                 TermEnd::Broker(BrokerError::Gone { .. }) if self.is_made_anew().await => {
                     tracing::info!(lane, "the lane's consumer was made anew");
                     continue;
@@ -141,11 +153,33 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         Ok(())
     }
 
-    /// Waits, without pulling, while the database is behind what the lane has acknowledged. Returns
-    /// the end of a term that could not begin.
+    /// One term. Where the lane is to be left to another worker it ends in order, as at a shutdown.
+    async fn until_it_ends(&self, watch: &mut Watch) -> TermEnd {
+        let ending = self.shutdown.within();
+        let mut term = std::pin::pin!(Term::new(&self.bench, &self.health, &ending, watch).run());
+        tokio::select! {
+            end = &mut term => end,
+            () = self.place.until_stand_by() => {
+                ending.request();
+                term.await
+            }
+        }
+    }
+
+    /// Waits, without pulling, while the lane is left to another worker, and while the database is
+    /// behind what the lane has acknowledged. Returns the end of a term that could not begin.
     async fn until_it_may_pull(&self) -> Option<TermEnd> {
+        if self.place.is_elsewhere() {
+            // Whatever it waited for is the other worker's to wait for.
+            let component = Component::Lane(self.bench.lane.lane);
+            self.health.set(component, ComponentState::Standby, Some(STANDBY));
+        }
+        tokio::select! {
+            () = self.place.until_pull() => {}
+            () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+        }
         let options = self.bench.options;
-        let mut delays = Delays::new(options.hold_backoff_min, options.hold_backoff_max);
+        let mut delays = Delays::of(&options);
         loop {
             let may = tokio::select! {
                 may = self.bench.may_pull() => may,

@@ -51,6 +51,8 @@ struct Families {
     lane_pending: IntGaugeVec,
     lane_oldest_pending_seconds: GaugeVec,
     lane_owned: IntGaugeVec,
+    lane_hand_overs: IntCounter,
+    replicas: IntGauge,
 }
 
 impl Metrics {
@@ -162,6 +164,25 @@ impl Metrics {
         if let Some(lane) = self.lane(lane) {
             self.0.lane_owned.with_label_values(&[&lane]).set(i64::from(owned));
         }
+    }
+
+    /// Whether this worker owns a lane, as it was set last.
+    #[must_use]
+    pub fn lane_owned(&self, lane: u32) -> bool {
+        self.lane(lane).is_some_and(|lane| {
+            let gauge: IntGauge = self.0.lane_owned.with_label_values(&[&lane]);
+            gauge.get() != 0
+        })
+    }
+
+    /// A lane of this worker's was given up to another replica.
+    pub fn lane_handed_over(&self) {
+        self.0.lane_hand_overs.inc();
+    }
+
+    /// How many replicas share the lanes, this one included.
+    pub fn set_replicas(&self, replicas: usize) {
+        self.0.replicas.set(i64::try_from(replicas).unwrap_or(i64::MAX));
     }
 
     /// The text that Prometheus scrapes.

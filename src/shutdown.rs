@@ -24,6 +24,12 @@ impl Shutdown {
         Self::default()
     }
 
+    /// One that is asked whenever this one is, and that can be asked alone.
+    #[must_use]
+    pub fn within(&self) -> Self {
+        Self { requested: self.requested.child_token(), finished: self.finished.child_token() }
+    }
+
     /// Asks the work to end: stop pulling, finish the batch in work, settle it, close.
     pub fn request(&self) {
         self.requested.cancel();

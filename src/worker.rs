@@ -2,12 +2,14 @@
 //! it is told to end.
 
 mod removed;
+mod spread;
 
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use self::spread::Spread;
 use crate::audit::jetstream::JetStreamAudit;
 use crate::broker::{self, Broker, BrokerOptions, Link};
 use crate::clock::Clock;
@@ -16,6 +18,7 @@ use crate::health::{Component, ComponentState, Health};
 use crate::intake::jetstream::JetStreamLane;
 use crate::intake::{BrokerError, LaneConsumer as _};
 use crate::lane::hold::Delays;
+use crate::lane::place::Place;
 use crate::lane::process::Bench;
 use crate::lane::{Lane, LaneOptions};
 use crate::metrics::Metrics;
@@ -40,6 +43,8 @@ pub struct Worker<S> {
     pub lanes: LaneOptions,
     /// Longest that the end may take once it was asked for.
     pub shutdown_deadline: Duration,
+    /// Share the lanes with the other replicas.
+    pub spread: bool,
     /// End once nothing is pending and nothing unacknowledged in any lane.
     pub until_caught_up: bool,
     /// What is counted.
@@ -179,14 +184,27 @@ impl<S: Database> Worker<S> {
                 holding: tokio::sync::watch::Sender::new(None),
             })
             .collect();
+        // The others answer while it is accounted for what the stream has removed.
+        let spread = if self.spread {
+            Spread::join(broker, &benches, &self.health, &self.clock).await
+        } else {
+            None
+        };
         tokio::select! {
             accounted = removed::account(&benches, &self.health, self.delays()) => accounted?,
             () = self.patrol(broker) => {}
             () = self.shutdown.requested() => return Ok(()),
         }
         let mut lanes = JoinSet::new();
-        for bench in benches.iter().cloned() {
-            lanes.spawn(Lane::new(bench, self.health.clone(), self.shutdown.clone()).run());
+        let mut spreading = JoinSet::new();
+        let mut places = vec![Place::default(); benches.len()];
+        if let Some(mut spread) = spread {
+            places = spread.places();
+            spreading.spawn(spread.run(self.shutdown.clone()));
+        }
+        for (bench, place) in benches.iter().cloned().zip(places) {
+            let lane = Lane::new(bench, self.health.clone(), self.shutdown.clone());
+            lanes.spawn(lane.placed(place).run());
         }
         self.health.ok(Component::Audit);
         tracing::info!(lanes = streams.partitions, "working");
@@ -199,7 +217,7 @@ impl<S: Database> Worker<S> {
             }
             () = self.shutdown.requested() => {}
         }
-        self.end(&mut lanes).await
+        self.end(&mut lanes, &mut spreading).await
     }
 
     /// Waits for every lane; the first that fails ends the others.
@@ -220,9 +238,15 @@ impl<S: Database> Worker<S> {
     }
 
     /// Lets every lane finish its batch, within the deadline; what is left is delivered again.
-    async fn end(&self, lanes: &mut JoinSet<Result<(), BrokerError>>) -> Result<(), WorkerError> {
+    async fn end(
+        &self,
+        lanes: &mut JoinSet<Result<(), BrokerError>>,
+        spreading: &mut JoinSet<()>,
+    ) -> Result<(), WorkerError> {
         let deadline = Instant::now() + self.shutdown_deadline;
-        if let Ok(ended) = tokio::time::timeout_at(deadline, self.join(lanes)).await {
+        let farewell = spreading.join_next();
+        let ended = async { tokio::join!(self.join(lanes), farewell).0 };
+        if let Ok(ended) = tokio::time::timeout_at(deadline, ended).await {
             return ended;
         }
         tracing::warn!(
@@ -291,6 +315,6 @@ impl<S: Database> Worker<S> {
     }
 
     fn delays(&self) -> Delays {
-        Delays::new(self.lanes.hold_backoff_min, self.lanes.hold_backoff_max)
+        Delays::of(&self.lanes)
     }
 }

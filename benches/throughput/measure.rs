@@ -37,11 +37,11 @@ pub(crate) struct Scale {
 
 const FULL: Scale = Scale {
     rounds: 3,
-    events: 100_000,
-    table: 50_000,
+    events: 80_000,
+    table: 40_000,
     awaited: 10_000,
-    plain: 3_000,
-    load_seconds: 4,
+    plain: 2_000,
+    load_seconds: 3,
 };
 const QUICK: Scale = Scale {
     rounds: 1,

@@ -117,9 +117,10 @@ fn row(at: usize, event: &Event) -> Result<Row> {
     );
     // Ordered by time, as the worker's ids are: an index grows at its end.
     let millis = 1_767_225_600_000 + at as u64 / 100;
-    let mut tail = *Uuid::parse_str(&task)?.as_bytes();
-    tail[8..].copy_from_slice(&(at as u64).to_be_bytes());
-    let id = uuid::Builder::from_unix_timestamp_millis(millis, &tail[6..].try_into()?).into_uuid();
+    // Of the task as well: a table that is kept gets new rows in each round.
+    let mut tail: [u8; 10] = Uuid::parse_str(&task)?.as_bytes()[..10].try_into()?;
+    tail[6..].copy_from_slice(&u32::try_from(at)?.to_be_bytes());
+    let id = uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid();
     Ok(Row {
         id,
         organization,

@@ -19,6 +19,7 @@ use crate::error_text::one_line;
 use crate::health::Health;
 use crate::http;
 use crate::lane::LaneOptions;
+use crate::lane::hold::JITTER;
 use crate::metrics::Metrics;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, TelemetryError};
@@ -146,11 +147,14 @@ fn worker<S>(
             batch_bytes_max: config.lanes.batch_bytes_max,
             hold_backoff_min: config.lanes.hold_backoff_min,
             hold_backoff_max: config.lanes.hold_backoff_max,
+            hold_backoff_jitter: JITTER,
             store_away_give_up: config.lanes.store_away_give_up,
             ack_wait,
             pin_timeout,
         },
         shutdown_deadline: config.shutdown.deadline,
+        // Who ends once it has caught up takes what it gets, and lets nobody move lanes for it.
+        spread: config.lanes.spread && !args.until_caught_up,
         until_caught_up: args.until_caught_up,
         metrics: surroundings.metrics,
         health: surroundings.health,

@@ -27,3 +27,17 @@ pub(super) fn subject(text: &str) -> Result<String, String> {
     }
     Err("wants tokens of letters, digits, _ and -, separated by dots, such as _INBOX".to_owned())
 }
+
+/// A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
+}
+
+/// `on` or `off`.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("wants on or off".to_owned()),
+    }
+}

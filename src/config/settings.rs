@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::forms::{directory, file, subject};
+use super::forms::{directory, file, quoted, subject, switch};
 use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
 use crate::error_text::one_line;
 use crate::telemetry::filter;
@@ -103,7 +103,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 21] = [
+pub const SETTINGS: [Setting; 22] = [
     Setting {
         section: "nats",
         key: "url",
@@ -306,6 +306,18 @@ pub const SETTINGS: [Setting; 21] = [
               standby.",
     },
     Setting {
+        section: "lanes",
+        key: "spread",
+        default: Some("on"),
+        kind: Kind::Text {
+            accepts: "`on` or `off`",
+            set: |c, text| switch(text).map(|on| c.lanes.spread = on),
+            get: |c| Some(if c.lanes.spread { "on" } else { "off" }.to_owned()),
+        },
+        doc: "Whether this worker shares the lanes evenly with the other replicas that it hears; \
+              `off`, a lane stays with whoever pulled it first.",
+    },
+    Setting {
         section: "shutdown",
         key: "deadline_ms",
         default: Some("20000"),
@@ -378,11 +390,6 @@ const fn nats_file(
 
 fn shown(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
-}
-
-/// A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
 fn millis(n: u32) -> Duration {

@@ -55,6 +55,13 @@ impl Barrier {
         raised
     }
 
+    /// Raises the barrier again: what is held may not be all of what is unacknowledged, for some of
+    /// it may be acknowledged already.
+    pub fn doubt(&mut self) {
+        self.raised = true;
+        self.times_raised += 1;
+    }
+
     /// To be taken when the server is asked, and given back with its answer.
     #[must_use]
     pub fn asked(&self) -> Asked {
@@ -69,13 +76,14 @@ impl Barrier {
         asked == self.asked() && info.unacknowledged < held as u64
     }
 
-    /// Whether nobody has the lane, and some of what is unacknowledged is with another worker, as an
-    /// operator's unpin amid a hand-over leaves it. Where the consumer may deliver nothing more, the
-    /// server pins nobody; two workers that each kept their part for themselves would wait for each
-    /// other for ever.
+    /// Whether nobody has the lane, so that nothing more comes of what is missing: another worker may
+    /// keep it, as an operator's unpin amid a hand-over or a server's restart leaves it. Where the
+    /// consumer may deliver nothing more, the server pins nobody; two workers that each kept their
+    /// part for themselves would wait for each other for ever. To be asked only where the barrier
+    /// cannot be lowered.
     #[must_use]
-    pub fn is_left_to_nobody(&self, info: &LaneInfo, asked: Asked, held: usize) -> bool {
-        asked == self.asked() && info.pin_id.is_none() && info.unacknowledged > held as u64
+    pub fn is_left_to_nobody(&self, info: &LaneInfo, asked: Asked) -> bool {
+        asked == self.asked() && info.pin_id.is_none()
     }
 
     /// Whether nothing may be decided.
@@ -98,12 +106,14 @@ impl Barrier {
     }
 
     /// Lowers the barrier if what is unacknowledged is exactly what is held: as many, none of them
-    /// at or below the server's floor, and under our pin. An answer to what was asked before the
-    /// barrier went up says nothing: its number may be that of what was lost.
+    /// at or below the server's floor or beyond what it knows to have delivered, and under our pin.
+    /// A server that crashed may have forgotten what is held, and count what is missing. An answer
+    /// to what was asked before the barrier went up, or before the last arrival, says nothing: its
+    /// number may be that of what was lost, made up for by what arrived since.
     pub fn try_lower(&mut self, info: &LaneInfo, asked: Asked, held: &[u64]) -> bool {
-        let all_here = asked.times_raised == self.times_raised
+        let all_here = asked == self.asked()
             && info.unacknowledged == held.len() as u64
-            && held.iter().all(|sequence| *sequence > info.ack_floor)
+            && held.iter().all(|sequence| (info.ack_floor + 1..=info.delivered).contains(sequence))
             && !self.is_pinned_elsewhere(info);
         if all_here {
             self.raised = false;
@@ -123,7 +133,8 @@ mod tests {
     }
 
     fn info(unacknowledged: u64, ack_floor: u64, pin: Option<&str>) -> LaneInfo {
-        LaneInfo { unacknowledged, ack_floor, pin_id: pin.map(Arc::from), ..LaneInfo::default() }
+        let pin_id = pin.map(Arc::from);
+        LaneInfo { unacknowledged, ack_floor, delivered: 100, pin_id, ..LaneInfo::default() }
     }
 
     #[test]
@@ -162,6 +173,28 @@ mod tests {
     }
 
     #[test]
+    fn a_doubt_is_not_lifted_by_an_answer_from_before_it() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        let asked = barrier.asked();
+        assert!(barrier.try_lower(&info(1, 0, Some("a")), asked, &[1]));
+        barrier.doubt();
+        assert!(!barrier.try_lower(&info(1, 0, Some("a")), asked, &[1]));
+        assert!(barrier.is_raised());
+        assert!(barrier.try_lower(&info(1, 0, Some("a")), barrier.asked(), &[1]));
+    }
+
+    #[test]
+    fn what_the_server_forgot_in_a_crash_does_not_make_up_for_what_is_missing() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(2, "a"));
+        // 2 is the last owner's; 3 was delivered here, and the server does not know it any more.
+        let forgetful = |delivered| LaneInfo { delivered, ..info(1, 0, None) };
+        assert!(!barrier.try_lower(&forgetful(2), barrier.asked(), &[3]));
+        assert!(barrier.try_lower(&forgetful(3), barrier.asked(), &[3]));
+    }
+
+    #[test]
     fn what_arrived_after_the_question_is_not_taken_for_acknowledged() {
         let mut barrier = Barrier::default();
         barrier.observe(&delivery(1, "a"));
@@ -174,15 +207,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_of_a_lane_that_nobody_has_is_let_go_only_where_some_of_it_is_elsewhere() {
+    fn what_arrived_after_the_question_does_not_make_up_for_what_is_missing() {
+        let mut barrier = Barrier::default();
+        barrier.observe(&delivery(1, "a"));
+        assert!(barrier.try_lower(&info(1, 0, Some("a")), barrier.asked(), &[1]));
+        // The server sends 2, which is lost, and 3; it is asked, and 4 overtakes its answer.
+        assert_eq!(barrier.observe(&delivery(3, "a")), Some(Raised::Gap));
+        let asked = barrier.asked();
+        barrier.observe(&delivery(4, "a"));
+        assert!(!barrier.try_lower(&info(2, 1, Some("a")), asked, &[3, 4]));
+        assert!(!barrier.try_lower(&info(3, 1, Some("a")), barrier.asked(), &[3, 4]));
+        assert!(barrier.is_raised());
+    }
+
+    #[test]
+    fn what_is_held_of_a_lane_that_nobody_has_is_let_go() {
         let mut barrier = Barrier::default();
         barrier.observe(&delivery(1, "a"));
         let asked = barrier.asked();
-        assert!(barrier.is_left_to_nobody(&info(2, 0, None), asked, 1));
-        assert!(!barrier.is_left_to_nobody(&info(1, 0, None), asked, 1), "all of it is here");
-        assert!(!barrier.is_left_to_nobody(&info(2, 0, Some("a")), asked, 1), "it is ours");
+        assert!(barrier.is_left_to_nobody(&info(2, 0, None), asked));
+        assert!(!barrier.is_left_to_nobody(&info(2, 0, Some("a")), asked), "it is ours");
         barrier.observe(&delivery(2, "b"));
-        assert!(!barrier.is_left_to_nobody(&info(2, 0, None), asked, 2), "an older answer");
+        assert!(!barrier.is_left_to_nobody(&info(2, 0, None), asked), "an older answer");
     }
 
     #[test]

@@ -29,6 +29,12 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
             let error = match self.store.lane_cursor(&self.lane).await {
                 Ok(cursor) => {
                     self.check_stream().await?;
+                    // Where some of what is held is decided, it may be acknowledged, and what is not
+                    // held be unacknowledged in its place: the lane asks again once it is settled.
+                    if taken.held.first().is_some_and(|first| *first <= cursor.decided_sequence) {
+                        self.resume();
+                        return Ok(Some(cursor));
+                    }
                     let known = self.forgotten(cursor, taken.delivered, &taken.held).await?;
                     let Some(sequence) = known else {
                         self.resume();
@@ -54,7 +60,12 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         // A database that is away is held for once there is something to decide.
         let Ok(cursor) = self.store.lane_cursor(&self.lane).await else { return Ok(None) };
         let known = self.forgotten(cursor, info.ack_floor, &[]).await?;
-        Ok(known.map(|sequence| self.note_behind(cursor, sequence)))
+        Ok(known.map(|sequence| {
+            // Nobody pulls the lane and so measures it, and that wake waits, if nothing else does.
+            let waiting = info.pending + info.unacknowledged;
+            self.metrics.set_lane_pending(self.lane.lane, waiting.max(1));
+            self.note_behind(cursor, sequence)
+        }))
     }
 
     /// Sequences of a stream that was created anew are of other wakes than those that the cursor is

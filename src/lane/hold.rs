@@ -6,6 +6,12 @@ use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff as _;
 use tokio::time::Instant;
 
+use super::LaneOptions;
+
+/// How much shorter or longer each wait is, as a part of it: lanes that wait for one server do not
+/// ask it in step.
+pub const JITTER: f64 = 0.5;
+
 /// Delays between attempts: exponential with jitter, without end.
 #[derive(Debug)]
 pub struct Delays {
@@ -15,14 +21,18 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// From `min` to `max`, by a factor of 2, each half to one and a half times as long.
+    /// As a lane is to wait: longer each time by a factor of 2, up to its longest wait.
     #[must_use]
-    pub fn new(min: Duration, max: Duration) -> Self {
+    pub fn of(options: &LaneOptions) -> Self {
+        Self::new(options.hold_backoff_min, options.hold_backoff_max, options.hold_backoff_jitter)
+    }
+
+    fn new(min: Duration, max: Duration, jitter: f64) -> Self {
         let mut backoff = ExponentialBackoff {
             initial_interval: min,
             max_interval: max,
             multiplier: 2.0,
-            randomization_factor: 0.5,
+            randomization_factor: jitter,
             max_elapsed_time: None,
             ..ExponentialBackoff::default()
         };
@@ -55,7 +65,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn delays_grow_to_their_bound_and_never_end() {
-        let mut delays = Delays::new(Duration::from_millis(50), Duration::from_secs(5));
+        let mut delays = Delays::new(Duration::from_millis(50), Duration::from_secs(5), JITTER);
         let first = delays.next_delay();
         assert!(first <= Duration::from_millis(75), "{first:?}");
         let longest = (0..200).map(|_| delays.next_delay()).max().unwrap();
@@ -66,7 +76,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_hold_is_measured_from_its_first_delay() {
-        let mut delays = Delays::new(Duration::from_millis(50), Duration::from_secs(5));
+        let mut delays = Delays::new(Duration::from_millis(50), Duration::from_secs(5), JITTER);
         assert_eq!(delays.held_for(), Duration::ZERO);
         delays.next_delay();
         tokio::time::advance(Duration::from_secs(30)).await;

@@ -27,8 +27,6 @@ use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode_at};
 pub const RACE_ROUNDS_MAX: u32 = 3;
 /// From this delivery on a message is worked alone.
 pub const ISOLATED_DELIVERIES_MIN: u64 = 3;
-/// Attempts that may end with the process before a wake is rejected as poison.
-pub const ISOLATED_ATTEMPTS_MAX: u32 = 3;
 
 /// How a batch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +64,9 @@ pub struct Bench<S, A, C> {
 }
 
 /// A delivery and what it says.
-struct Work {
+pub(super) struct Work {
     delivery: Arc<Delivery>,
-    event: Event,
+    pub(super) event: Event,
 }
 
 /// What came of one try at the first wakes of a batch.
@@ -90,47 +88,19 @@ enum Attempt {
 impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     /// Works deliveries in stream order until each is settled, or the lane is not ours.
     pub async fn work(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> BatchEnd {
-        let isolated = match batch.as_slice() {
-            [one] if one.deliveries >= ISOLATED_DELIVERIES_MIN => Some(one.wake_id()),
-            _ => None,
-        };
-        let mut delays = self.delays();
-        let poison = match isolated {
-            None => false,
-            Some(wake) => loop {
-                match self.store.begin_isolated(&self.lane, wake).await {
-                    Ok(attempts) => break attempts >= ISOLATED_ATTEMPTS_MAX,
-                    Err(error) => {
-                        if !self.hold(HoldCause::Store, &error.to_string(), &mut delays).await {
-                            return BatchEnd::StoreAway;
-                        }
-                    }
-                }
-            },
-        };
-        let mut works = self.decode(cursor, batch);
-        if poison {
-            let fault = format!(
-                "{ISOLATED_ATTEMPTS_MAX} attempts at this wake alone ended with the process"
-            );
-            for work in &mut works {
-                work.reject(RejectReason::Poison, fault.clone());
+        match batch.as_slice() {
+            [one] if one.deliveries >= ISOLATED_DELIVERIES_MIN => {
+                self.work_alone(cursor, one.wake_id(), batch).await
             }
+            _ => self.settle_all(cursor, self.decode(cursor, batch), self.delays()).await,
         }
-        let end = self.settle_all(cursor, works, delays).await;
-        if let Some(wake) = isolated
-            && let Err(error) = self.store.end_isolated(wake).await
-        {
-            tracing::warn!(%wake, %error, "an isolated attempt could not be taken back");
-        }
-        end
     }
 
     pub(super) fn delays(&self) -> Delays {
-        Delays::new(self.options.hold_backoff_min, self.options.hold_backoff_max)
+        Delays::of(&self.options)
     }
 
-    fn decode(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> Vec<Work> {
+    pub(super) fn decode(&self, cursor: LaneCursor, batch: Vec<Arc<Delivery>>) -> Vec<Work> {
         let started = Instant::now();
         let mut last = cursor.decided_instant;
         let mut works = Vec::with_capacity(batch.len());
@@ -160,7 +130,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// The one loop that retries: what is left is tried at some width until nothing is left.
-    async fn settle_all(
+    pub(super) async fn settle_all(
         &self,
         mut cursor: LaneCursor,
         mut works: Vec<Work>,
@@ -171,10 +141,10 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         while !works.is_empty() {
             let take = width.clamp(1, works.len());
             let wait_for = match self.attempt(cursor, &works[..take], races_lost > 0).await {
-                Attempt::Recorded { recorded, outcomes, cursor: moved, held } => {
+                Attempt::Recorded { recorded, mut outcomes, cursor: moved, held } => {
                     let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
                     let events: Vec<_> =
-                        outcomes.iter().filter_map(|outcome| outcome.audit.clone()).collect();
+                        outcomes.iter_mut().filter_map(|outcome| outcome.audit.take()).collect();
                     let audited = self.audit(recorded, &events).await;
                     self.settle(&settled, &outcomes, &audited).await;
                     cursor = moved;
@@ -356,7 +326,7 @@ impl Work {
         }
     }
 
-    fn reject(&mut self, reason: RejectReason, fault: String) {
+    pub(super) fn reject(&mut self, reason: RejectReason, fault: String) {
         let body = self.delivery.message.body.clone();
         self.event.content = Content::Rejected(Rejection { reason, fault, body });
     }

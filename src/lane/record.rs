@@ -134,15 +134,16 @@ impl Draft {
             }
             Decision::Repeat(_) | Decision::Deduplicate { .. } | Decision::Refuse(_) => {}
         }
-        let outcome = describe(event, wake, decision, self.decided_at);
-        if let (Some(Decision::Refuse(refusal)), Some(record)) =
-            (&outcome.decision, &outcome.record)
-        {
-            self.batch.refusals.push(RefusedWake {
-                wake: Arc::clone(wake),
-                reason: refusal.as_str(),
-                record: record.clone(),
-            });
+        let mut outcome = describe(event, wake, decision, self.decided_at);
+        if let Some(Decision::Refuse(refusal)) = &outcome.decision {
+            let reason = refusal.as_str();
+            // Nobody else reads it where nobody asked: a batch of refusals is held once less.
+            let record = match event.envelope.outcome_to {
+                Some(_) => outcome.record.clone(),
+                None => outcome.record.take(),
+            };
+            let record = record.expect("a refusal is audited, and so has a record");
+            self.batch.refusals.push(RefusedWake { wake: Arc::clone(wake), reason, record });
         }
         outcome
     }

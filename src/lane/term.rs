@@ -1,6 +1,7 @@
 //! One term of a lane: from the first pull until the lane is lost, given up, or shut down.
 
 mod ending;
+mod looking;
 mod showing;
 
 use std::collections::BTreeMap;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
+use self::looking::Look;
 use super::awaited::{Awaited, next, poll_some};
 use super::barrier::{Asked, Barrier};
-use super::behind::Taken;
 use super::process::{BatchEnd, Bench, ISOLATED_DELIVERIES_MIN};
 use super::watch::{Seen, Watch, look};
 use crate::audit::AuditLog;
@@ -27,9 +28,6 @@ const BARRIER_ASK_MIN: Duration = Duration::from_millis(5);
 /// Longest wait before the barrier asks again.
 const BARRIER_ASK_MAX: Duration = Duration::from_millis(500);
 
-/// Patrols without a delivery, while messages are pending, after which the pull is built anew.
-const QUIET_PATROLS_MAX: u32 = 2;
-
 /// Why a term ended.
 #[derive(Debug)]
 pub enum TermEnd {
@@ -41,14 +39,6 @@ pub enum TermEnd {
     LaneLost,
     /// The store stayed away for too long.
     StoreAway,
-}
-
-/// What the server's view of the lane asks for.
-enum Look {
-    /// The term is over.
-    End(TermEnd),
-    /// The barrier is lowered: read where the lane stands, and go on.
-    AllHere(Taken),
 }
 
 /// State of a term.
@@ -149,6 +139,9 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             }
             let asks = self.barrier.is_raised() && working.is_none() && asking.is_none();
             tokio::select! {
+                // In this order, so that a run can be told again from its seed. What is first
+                // cannot crowd out the rest: the server delivers no more than `max_ack_pending`.
+                biased;
                 next = next(&mut feed) => match next {
                     Ok(delivery) => {
                         self.take_in(delivery);
@@ -224,10 +217,12 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         Box::pin(look(&self.bench.consumer, self.watch.is_counting()))
     }
 
-    /// What is to be done next in stream order, if anything may be.
+    /// What is to be done next in stream order, if anything may be. While the barrier is up that is
+    /// only what the cursor is past: it is decided, and repeats in any order.
     fn next_work(&mut self) -> Awaited<'a, BatchEnd> {
-        let cursor = self.cursor.filter(|_| !self.barrier.is_raised())?;
-        if let Some(lost) = self.watch.lost() {
+        let cursor = self.cursor?;
+        let raised = self.barrier.is_raised();
+        if let Some(lost) = self.watch.lost().filter(|_| !raised) {
             let mut to = cursor;
             if self.held.keys().next().is_none_or(|first| *first > lost.up_to) {
                 to.decided_sequence = to.decided_sequence.max(lost.up_to);
@@ -235,7 +230,7 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
             self.losing = true;
             return Some(Box::pin(self.bench.lose(cursor, lost, to)));
         }
-        let batch = self.take_batch();
+        let batch = self.take_batch(raised.then_some(cursor.decided_sequence));
         if batch.is_empty() {
             return None;
         }
@@ -252,7 +247,10 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 if reported {
                     self.watch.reported();
                 }
-                self.cursor = Some(cursor);
+                // Unless the barrier went up meanwhile: then it is read anew.
+                if self.cursor.is_some() {
+                    self.cursor = Some(cursor);
+                }
                 // A broker that forgot its deliveries in a crash made them again as if for the
                 // first time; they are acknowledged all the same.
                 for delivery in &settled {
@@ -270,19 +268,29 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
 
     /// The lane's cursor was read; meanwhile the lane may have changed hands.
     fn taken_up(&mut self, cursor: LaneCursor) {
-        if !self.barrier.is_raised() && self.owned {
-            self.cursor = Some(cursor);
-            let held = |sequence: u64| self.held.contains_key(&sequence);
-            if let Some(lost) = self.watch.taken_up(cursor.decided_sequence, held) {
-                super::lost::note(self.health, lost);
-            }
-            self.report(None);
+        if self.barrier.is_raised() || !self.owned {
+            return;
         }
+        self.cursor = Some(cursor);
+        // What is decided may be acknowledged by whoever decided it, and so make up for what is
+        // missing. It is settled first; of what is left, nothing can be.
+        if self.held.keys().next().is_some_and(|first| *first <= cursor.decided_sequence) {
+            self.barrier.doubt();
+            return;
+        }
+        let held = |sequence: u64| self.held.contains_key(&sequence);
+        if let Some(lost) = self.watch.taken_up(cursor.decided_sequence, held) {
+            super::lost::note(self.health, lost);
+        }
+        self.report(None);
     }
 
     fn take_in(&mut self, delivery: Delivery) {
         self.watch.observe(&delivery);
         if let Some(raised) = self.barrier.observe(&delivery) {
+            // Where the lane stands is read anew then, and whether it is still the same stream's:
+            // its sequences are not to be taken for those that the cursor is past.
+            self.cursor = None;
             tracing::debug!(
                 lane = self.bench.lane.lane,
                 stream_sequence = delivery.message.sequence,
@@ -315,12 +323,16 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
         }
     }
 
-    /// The next wakes in stream order, up to the limits; what was delivered too often by itself.
-    fn take_batch(&mut self) -> Vec<Arc<Delivery>> {
+    /// The next wakes in stream order, up to the limits and to a sequence; what was delivered too
+    /// often by itself.
+    fn take_batch(&mut self, sequence_max: Option<u64>) -> Vec<Arc<Delivery>> {
         let options = &self.bench.options;
         let mut batch = Vec::new();
         let mut bytes = 0;
         while let Some(entry) = self.held.first_entry() {
+            if sequence_max.is_some_and(|max| *entry.key() > max) {
+                break;
+            }
             let delivery = entry.get();
             let alone = delivery.deliveries >= ISOLATED_DELIVERIES_MIN;
             bytes += delivery.message.body.len();
@@ -344,53 +356,5 @@ impl<'a, S: Store, A: AuditLog, C: LaneConsumer> Term<'a, S, A, C> {
                 return;
             }
         }
-    }
-
-    /// Draws the conclusions from the server's view of the lane.
-    fn look_at(&mut self, seen: &Seen, working: bool) -> Option<Look> {
-        let Seen { info, stream } = seen;
-        self.pending = info.pending;
-        let ours = self.barrier.pin_id().is_some() && !self.barrier.is_pinned_elsewhere(info);
-        self.owned = ours;
-        self.bench.metrics.set_lane_owned(self.bench.lane.lane, ours);
-        let has_work = working || !self.held.is_empty();
-        let stuck = self.quiet_patrols >= QUIET_PATROLS_MAX && info.pending > 0 && !has_work;
-        if stuck && (ours || info.pin_id.is_none()) {
-            let error = "messages are pending and none is delivered".to_owned();
-            return Some(Look::End(TermEnd::Broker(BrokerError::Unavailable { error })));
-        }
-        if !ours {
-            if has_work && info.pin_id.is_some() {
-                return Some(Look::End(TermEnd::LaneLost));
-            }
-            self.cursor = None;
-            self.report(self.bench.holding.borrow().clone().as_ref());
-            return None;
-        }
-        if self.barrier.is_raised() && !working {
-            let held: Vec<u64> = self.held.keys().copied().collect();
-            if self.barrier.try_lower(info, self.asked, &held) {
-                self.cursor = None;
-                self.watch.lowered(info);
-                return Some(Look::AllHere(Taken { delivered: info.delivered, held }));
-            }
-            // Somebody acknowledged what was delivered again here: the last owner, late. Which ones
-            // cannot be asked, so all are let go, and those still open come again. So does what
-            // lies in two hands with nobody pinned, in one.
-            if self.barrier.is_acknowledged_elsewhere(info, self.asked, held.len())
-                || self.barrier.is_left_to_nobody(info, self.asked, held.len())
-            {
-                self.watch.let_go(self.held.keys().copied());
-                self.held.clear();
-            }
-        }
-        if let Some(stream) = stream
-            && !self.barrier.is_raised()
-            && let Some(lost) = self.watch.look(info, stream)
-        {
-            super::lost::note(self.health, lost);
-        }
-        self.measure();
-        None
     }
 }

@@ -66,6 +66,8 @@ pub struct Watch {
     /// First deliveries since the server was asked: its answer may be older than they are.
     since_asked: Vec<u64>,
     last_delivery: u64,
+    /// [`Watch::last_delivery`] when the server was asked: it knows of that one, or has forgotten it.
+    asked_at: u64,
     /// Delivered, let go undecided when a term ended, and not delivered again since.
     let_go: BTreeSet<u64>,
     /// Delivered up to here when the barrier was lowered last.
@@ -83,6 +85,7 @@ impl Watch {
             mark: None,
             since_asked: Vec::new(),
             last_delivery: 0,
+            asked_at: 0,
             let_go: BTreeSet::new(),
             delivered: 0,
             lost: VecDeque::new(),
@@ -154,6 +157,7 @@ impl Watch {
     /// To be called when the server is asked for what [`Watch::look`] is given.
     pub fn ask(&mut self) {
         self.since_asked.clear();
+        self.asked_at = self.last_delivery;
     }
 
     /// Whether the next look is to tell what became of what waited at an earlier one.
@@ -164,6 +168,13 @@ impl Watch {
 
     /// Draws the conclusions from a look at the lane, and then at its stream.
     pub fn look(&mut self, info: &LaneInfo, stream: &StreamView) -> Option<Lost> {
+        if info.last_delivery < self.asked_at {
+            // Forgotten in a crash: what was delivered waits again, and may go elsewhere under the
+            // numbers that are known here.
+            (self.mark, self.last_delivery) = (None, info.last_delivery);
+            self.let_go.clear();
+            return None;
+        }
         if let Some(mark) = self.mark {
             // A broker that lost what it had stored issues those sequences again.
             let same_stream = mark.up_to <= stream.last_sequence;
@@ -204,8 +215,11 @@ impl Watch {
         if stream.first_sequence > mark.after + 1 || stream.removed_amid != mark.removed_amid {
             return;
         }
-        let still_waiting = mark.waiting.saturating_sub(mark.arrived);
         let end = mark.up_to;
+        // What overtook the answer still waited in it.
+        let overtook = self.arrived_since_asked(&mark, info.delivered);
+        let arrived = mark.arrived.saturating_sub(overtook);
+        let still_waiting = mark.waiting.saturating_sub(arrived);
         mark.waiting += info.pending.saturating_sub(still_waiting);
         mark.up_to = stream.last_sequence;
         // Deliveries are in order, so of what is new only what came after the answer can be here.
@@ -220,160 +234,4 @@ impl Watch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::intake::tests::delivery;
-    use crate::wake::UtcMicros;
-
-    fn arrives(watch: &mut Watch, sequence: u64, nth: u64) {
-        watch.observe(&delivery(sequence, nth));
-    }
-
-    fn info(delivered: u64, last_delivery: u64, pending: u64) -> LaneInfo {
-        LaneInfo { pending, delivered, last_delivery, ..LaneInfo::default() }
-    }
-
-    /// A stream of which nothing before `first` is left.
-    fn stream(first: u64, last: u64) -> StreamView {
-        StreamView {
-            created: UtcMicros::from_micros(0),
-            first_sequence: first,
-            last_sequence: last,
-            removed_amid: 0,
-        }
-    }
-
-    fn watching() -> Watch {
-        let mut watch = Watch::new(0);
-        arrives(&mut watch, 7, 1);
-        watch.ask();
-        // Behind 7 wait three of this lane, up to 20.
-        assert_eq!(watch.look(&info(7, 1, 3), &stream(1, 20)), None);
-        watch
-    }
-
-    #[test]
-    fn what_waited_and_did_not_arrive_was_removed() {
-        for (arrive, expected) in [
-            (&[10, 12, 20][..], None),
-            (&[10, 20][..], Some(1)),
-            (&[][..], Some(3)),
-            // What came later is none of those that waited.
-            (&[21, 22, 23][..], Some(3)),
-        ] {
-            let mut watch = watching();
-            for (nth, sequence) in (2..).zip(arrive) {
-                arrives(&mut watch, *sequence, nth);
-            }
-            watch.ask();
-            let delivered = 1 + arrive.len() as u64;
-            let lost = watch.look(&info(25, delivered, 0), &stream(1, 25)).map(|lost| lost.wakes);
-            assert_eq!(lost, expected, "{arrive:?}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_concluded_before_everything_that_was_sent_is_here() {
-        let mut watch = watching();
-        watch.ask();
-        assert_eq!(watch.look(&info(12, 3, 1), &stream(1, 25)), None, "one of them still waits");
-        watch.ask();
-        assert_eq!(watch.look(&info(25, 4, 0), &stream(1, 25)), None, "three are on their way");
-        for (nth, sequence) in (2..).zip([10, 12, 20]) {
-            arrives(&mut watch, sequence, nth);
-        }
-        assert_eq!(watch.look(&info(25, 4, 0), &stream(1, 25)), None);
-    }
-
-    #[test]
-    fn what_comes_while_others_wait_is_watched_too() {
-        let mut watch = watching();
-        watch.ask();
-        assert_eq!(watch.look(&info(7, 1, 5), &stream(1, 30)), None, "two more came");
-        watch.ask();
-        let lost = watch.look(&info(30, 1, 0), &stream(1, 30)).map(|lost| (lost.wakes, lost.up_to));
-        assert_eq!(lost, Some((5, 30)), "and all went");
-    }
-
-    #[test]
-    fn an_answer_older_than_what_arrived_since_counts_it_all_the_same() {
-        let mut watch = Watch::new(0);
-        watch.ask();
-        arrives(&mut watch, 8, 1);
-        // The server answered before it sent 8.
-        assert_eq!(watch.look(&info(7, 0, 1), &stream(1, 8)), None);
-        watch.ask();
-        assert_eq!(watch.look(&info(8, 1, 0), &stream(1, 8)), None);
-    }
-
-    #[test]
-    fn what_comes_while_the_stream_removes_does_not_hide_what_it_removed() {
-        let mut watch = watching();
-        watch.ask();
-        // 10 and 12 have gone with all before 15, and four came.
-        assert_eq!(watch.look(&info(7, 1, 5), &stream(15, 30)), None);
-        for (nth, sequence) in (2..).zip([20, 22, 25, 28, 30]) {
-            arrives(&mut watch, sequence, nth);
-        }
-        watch.ask();
-        let lost = watch.look(&info(30, 6, 0), &stream(15, 30)).map(|lost| lost.wakes);
-        assert_eq!(lost, Some(2));
-        assert_eq!(watch.look(&info(30, 6, 0), &stream(15, 30)), None, "once");
-        assert_eq!(watch.lost().map(|lost| lost.wakes), Some(2), "until it is reported");
-        watch.reported();
-        assert_eq!(watch.lost(), None);
-    }
-
-    #[test]
-    fn a_stream_that_begins_behind_what_waited_has_removed_it() {
-        let mut watch = watching();
-        watch.ask();
-        // The consumer may deliver nothing, so its own position stands still.
-        let lost = watch.look(&info(7, 1, 4), &stream(24, 40)).map(|lost| (lost.wakes, lost.up_to));
-        assert_eq!(lost, Some((3, 20)));
-    }
-
-    #[test]
-    fn what_was_let_go_and_does_not_come_again_was_removed() {
-        for (decided, held, expected) in [
-            (7, &[10, 12][..], None),
-            (7, &[12], Some((9, 10, 1))),
-            (7, &[], Some((9, 12, 2))),
-            // Its acknowledgement was on its way.
-            (10, &[], Some((11, 12, 1))),
-        ] {
-            let mut watch = watching();
-            arrives(&mut watch, 10, 2);
-            arrives(&mut watch, 12, 3);
-            watch.let_go([10, 12].into_iter());
-            watch.lowered(&info(12, 3, 0));
-            let lost = watch.taken_up(decided, |sequence| held.contains(&sequence));
-            assert_eq!(lost.map(|lost| (lost.after, lost.up_to, lost.wakes)), expected);
-            assert_eq!(watch.taken_up(decided, |_| false), None, "once");
-        }
-        let mut watch = watching();
-        watch.let_go([10].into_iter());
-        arrives(&mut watch, 12, 9);
-        watch.lowered(&info(12, 9, 0));
-        assert_eq!(watch.taken_up(7, |_| false), None, "another worker may have decided it");
-
-        let mut watch = watching();
-        arrives(&mut watch, 10, 2);
-        watch.let_go([10].into_iter());
-        watch.lowered(&info(7, 2, 0));
-        assert_eq!(watch.taken_up(7, |_| false), None, "the broker forgot that it delivered it");
-        arrives(&mut watch, 10, 3);
-        watch.lowered(&info(10, 3, 0));
-        assert_eq!(watch.taken_up(7, |_| false), None, "it came again");
-    }
-
-    #[test]
-    fn a_missing_delivery_or_a_stream_that_lost_its_end_begins_anew() {
-        let mut watch = watching();
-        arrives(&mut watch, 12, 3);
-        watch.ask();
-        assert_eq!(watch.look(&info(25, 3, 0), &stream(1, 25)), None);
-        let mut watch = watching();
-        assert_eq!(watch.look(&info(19, 1, 0), &stream(1, 19)), None);
-    }
-}
+mod tests;

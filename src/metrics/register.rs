@@ -113,6 +113,11 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             "1 where this worker owns the lane, else 0.",
             &lane_labels,
         ),
+        lane_hand_overs: to.counter(
+            "wakegate_lane_hand_overs_total",
+            "Lanes of this worker that it gave up so that another replica has its share.",
+        ),
+        replicas: to.replicas(),
         registry: to.0,
     }
 }
@@ -197,6 +202,16 @@ impl Registrar {
         for lane in lanes {
             let _ = family.with_label_values(&[lane]);
         }
+        family
+    }
+
+    /// One, until another is heard.
+    fn replicas(&self) -> IntGauge {
+        let family = self.add(IntGauge::new(
+            "wakegate_replicas",
+            "Replicas that share the lanes as this one hears them, itself included.",
+        ));
+        family.set(1);
         family
     }
 

@@ -16,6 +16,10 @@ use wakegate::topology::{Topology, WAKE_AUDIT};
 use wakegate::wake::{UtcMicros, WakeId};
 
 use crate::harness::nats::Nats;
+use crate::simulation::audit::SimAudit;
+use crate::simulation::fakes;
+use crate::simulation::plan::Weather;
+use crate::simulation::world::World as SimWorld;
 
 /// Long enough for any answer, short enough to wait for an answer that cannot come.
 const ANSWER_WITHIN: Duration = Duration::from_millis(800);
@@ -65,6 +69,38 @@ impl Log for InMemory {
 
     async fn recover(&mut self) {
         self.audit.recover();
+    }
+}
+
+struct InSimulation {
+    audit: SimAudit,
+    world: SimWorld,
+}
+
+impl InSimulation {
+    fn start() -> Ready<Self> {
+        let (audit, world) = fakes::audit();
+        ready(Self { audit, world })
+    }
+}
+
+impl Log for InSimulation {
+    type Audit = SimAudit;
+
+    fn audit(&self) -> SimAudit {
+        self.audit.clone()
+    }
+
+    async fn stored(&self) -> Vec<Stored> {
+        self.world.with(|inside| inside.oracle.audit_events().map(stored_form).collect())
+    }
+
+    async fn break_down(&mut self) {
+        self.world.with(|inside| inside.forced = Some(Weather::AuditAway));
+    }
+
+    async fn recover(&mut self) {
+        self.world.with(|inside| inside.forced = None);
     }
 }
 
@@ -144,6 +180,12 @@ macro_rules! contract {
             $(#[tokio::test]
             async fn $promise() {
                 super::$promise(super::InMemory::start().await).await;
+            })+
+        }
+        mod in_simulation {
+            $(#[tokio::test]
+            async fn $promise() {
+                super::$promise(super::InSimulation::start().await).await;
             })+
         }
         mod on_a_server {

@@ -4,7 +4,7 @@
 //!
 //! Those that need one wake only are in `through_servers`.
 
-mod accounts;
+pub mod accounts;
 mod load;
 
 mod clocks;

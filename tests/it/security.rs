@@ -2,7 +2,7 @@
 
 mod credentials;
 mod database;
-mod guarded;
+pub mod guarded;
 mod hostile;
 mod raw;
 mod roles;

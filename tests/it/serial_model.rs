@@ -3,16 +3,16 @@
 //!
 //! `PROPTEST_CASES` scales every number of cases; 256 is what runs by default.
 
-mod allowance;
-mod answer;
+pub mod allowance;
+pub mod answer;
 mod explained;
 mod faults;
 mod generate;
 mod hands;
-mod model;
+pub mod model;
 mod play;
 mod pruned;
-mod trace;
+pub mod trace;
 mod traps;
 
 use std::collections::BTreeMap;

@@ -90,6 +90,8 @@ fn traffic(metrics: &Metrics) {
         metrics.set_lane_oldest_pending(lane, Duration::from_millis(1_500));
         metrics.set_lane_owned(lane, true);
     }
+    metrics.lane_handed_over();
+    metrics.set_replicas(3);
 }
 
 #[test]
@@ -128,6 +130,8 @@ fn what_is_counted_is_what_is_scraped() {
         "wakegate_lane_pending{lane=\"1\"} 41",
         "wakegate_lane_oldest_pending_seconds{lane=\"0\"} 1.5",
         "wakegate_lane_owned{lane=\"1\"} 1",
+        "wakegate_lane_hand_overs_total 1",
+        "wakegate_replicas 3",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }

@@ -18,11 +18,19 @@ mod windows;
 macro_rules! on_every_store {
     ($($name:ident),+ $(,)?) => {
         $(mod $name {
-            use crate::store_contract::subject::{Memory, OnPostgres, OnSqlite, Subject as _};
+            use wakegate::store::memory::MemoryStore;
+
+            use crate::simulation::store::SimStore;
+            use crate::store_contract::subject::{InMemory, OnPostgres, OnSqlite, Subject as _};
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn in_memory() {
-                super::$name(Memory::open().await).await;
+                super::$name(InMemory::<MemoryStore>::open().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn in_simulation() {
+                super::$name(InMemory::<SimStore>::open().await).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@
 //! that this file does not find itself.
 
 mod documents;
+mod operations;
 mod sources;
 
 use std::fs;

@@ -16,7 +16,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Term<'_, S, A, C> {
     /// broker leaves it, for what is here may be somebody else's by then.
     pub(super) fn end(&mut self, end: TermEnd, feed: &mut Option<C::Feed>) {
         if matches!(end, TermEnd::Shutdown) {
-            while let Some(Ok(delivery)) = next(feed).now_or_never() {
+            // Whatever has arrived, however much: what is left behind comes again only after
+            // `ack_wait`, and the next owner's barrier waits for it.
+            while let Some(Ok(delivery)) = tokio::task::unconstrained(next(feed)).now_or_never() {
                 self.take_in(delivery);
             }
         } else {

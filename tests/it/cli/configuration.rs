@@ -91,6 +91,7 @@ const WRONG_VARIABLES: &[(&str, &str, &str)] = &[
     ),
     ("WAKEGATE_LANES_HOLD_BACKOFF_MS_MAX", "0", "lanes.hold_backoff_ms_max: 0 is out of range"),
     ("WAKEGATE_LANES_STORE_AWAY_GIVE_UP_MS", "1", "lanes.store_away_give_up_ms: 1 is out of range"),
+    ("WAKEGATE_LANES_SPREAD", "true", "lanes.spread: wants on or off"),
     ("WAKEGATE_SHUTDOWN_DEADLINE_MS", "x", "shutdown.deadline_ms: is no whole number"),
     ("WAKEGATE_LOG_FORMAT", "xml", "log.format: wants auto, human or json"),
     ("WAKEGATE_LOG_LEVEL", "a=loud", "log.level: is no filter"),

@@ -17,6 +17,7 @@ on_both_databases!(
     gate_0_each_refusal_stays_a_refusal_when_its_cause_is_gone,
     gate_0_an_exhausted_wake_stays_refused_when_the_slot_is_free,
     gate_0_no_wake_and_rejected_come_out_the_same,
+    gate_0_what_is_decided_is_not_poison_however_often_the_process_ends,
     gate_0_a_degraded_admission_is_published_again_as_it_was,
     gate_0_a_wakes_own_rows_are_no_facts_for_it,
     gate_0_a_redelivery_among_new_wakes_changes_nothing_for_them,
@@ -220,4 +221,36 @@ async fn gate_0_a_commit_whose_answer_was_lost_is_recognised() {
     assert_eq!(store.runs().len(), 5);
     let seventh = mutation(T0 + MINUTE, "t2", "boss", "builder", json!(1));
     assert_eq!(brief(&world.send(seventh).await), "queued");
+}
+
+/// The process ends three times between the commit and the acknowledgement: the wake repeats its
+/// outcome all the same, and one that was never decided does not.
+async fn gate_0_what_is_decided_is_not_poison_however_often_the_process_ends<S: Store>(
+    mut case: Case<S>,
+) {
+    let events = [mutation(T0, "t1", "boss", "builder", json!(1)), no_wake(), undecodable()];
+    let deliveries = case.world.stored(&events);
+    let undecided = stored(&mut case, mutation(T0, "t2", "boss", "builder", json!(1)));
+    let first = case.world.work(&deliveries).await;
+    let bench = &case.world.bench;
+    for delivery in deliveries.iter().chain([&undecided]) {
+        for _ in 0..3 {
+            bench.store.begin_isolated(&bench.lane, delivery.wake_id()).await.unwrap();
+        }
+    }
+    for (delivery, first) in deliveries.into_iter().zip(first) {
+        let again = case.world.work(&[Delivery { deliveries: 6, ..delivery }]).await.remove(0);
+        assert_eq!(brief(&again), brief(&first));
+    }
+    let undecided = Delivery { deliveries: 6, ..undecided };
+    assert_eq!(brief(&case.world.work(&[undecided]).await[0]), "rejected:poison");
+    assert_eq!(case.outside.runs().await.len(), 1);
+}
+
+fn no_wake() -> Published {
+    mutation(T0, "t1", "boss", "", json!(1))
+}
+
+fn undecodable() -> Published {
+    Published::of("task_mutation", "acme", "t1", &json!("no object"), T0)
 }

@@ -19,9 +19,18 @@ async fn unpin(stage: &Stage, lane: u32) {
     assert!(answer.get("error").is_none(), "{answer}");
 }
 
+/// A worker that pulls every lane, whoever else does: a pin that is taken away may go to any.
+async fn pulling(stage: &Stage) -> Worker {
+    let mut command = stage.command(&["run"]);
+    command.env("WAKEGATE_LANES_SPREAD", "off");
+    let worker = Worker::spawn(command).await;
+    worker.ready().await;
+    worker
+}
+
 async fn a_pin_moved_while_a_batch_is_in_work_decides_everything_once(dialect: Dialect) {
     let stage = Stage::with(dialect, Setting { batch_wakes_max: 8, ..SMALL }).await;
-    let workers = [stage.worker().await, stage.worker().await];
+    let workers = [pulling(&stage).await, pulling(&stage).await];
     let mut load = Load::new(rand::random());
     load.publish(&stage, 20).await;
     stage.settled().await;

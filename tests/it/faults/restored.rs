@@ -81,6 +81,11 @@ async fn a_restored_database_is_reported_and_rewound_under_the_worker_that_holds
     let rows = stage.rows().await;
     let mut worker = stage.worker_starting().await;
     holds_for_a_rewind(&worker).await;
+    let series = worker.scrape().await;
+    let of = |family: &str, lane: u32| series[&format!("{family}{{lane=\"{lane}\"}}")];
+    let seen =
+        |lane| of("wakegate_lane_owned", lane) == 0.0 && of("wakegate_lane_pending", lane) > 0.0;
+    assert!((0..2).any(seen), "whoever watches the metrics only sees it too: {series:?}");
     worker.until_logged("the database is behind the stream").await;
     load.publish(&stage, 10).await;
     assert_eq!(stage.rows().await, rows, "nothing goes on");

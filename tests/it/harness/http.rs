@@ -34,9 +34,20 @@ pub(crate) async fn get(addr: SocketAddr, path: &str) -> Answer {
 
 /// One request over a connection of its own.
 pub(crate) async fn request(addr: SocketAddr, method: &str, path: &str) -> std::io::Result<Answer> {
+    request_as(addr, "HTTP/1.1", method, path).await
+}
+
+/// As [`request`]; an answer to `HTTP/1.0` is never sent in chunks, which this client cannot read.
+pub(crate) async fn request_as(
+    addr: SocketAddr,
+    version: &str,
+    method: &str,
+    path: &str,
+) -> std::io::Result<Answer> {
     let exchange = async {
         let mut stream = TcpStream::connect(addr).await?;
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n");
+        let head =
+            format!("{method} {path} {version}\r\nhost: {addr}\r\nconnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).await?;
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await?;

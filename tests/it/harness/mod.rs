@@ -10,8 +10,10 @@ pub mod logs;
 pub mod nats;
 pub mod outside;
 pub mod postgres;
+pub mod prometheus;
 pub mod proxy;
 pub mod sqlite;
+pub mod tools;
 pub mod worker;
 pub mod world;
 

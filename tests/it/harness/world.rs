@@ -15,6 +15,7 @@ use wakegate::intake::{
     BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
 };
 use wakegate::lane::LaneOptions;
+use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
 use wakegate::store::{LaneCursor, LaneKey, Store};
@@ -216,6 +217,7 @@ impl<S: Store> World<S> {
                 batch_bytes_max: 8 << 20,
                 hold_backoff_min: Duration::from_millis(1),
                 hold_backoff_max: Duration::from_millis(20),
+                hold_backoff_jitter: JITTER,
                 store_away_give_up: Duration::from_secs(20),
                 ack_wait: Duration::from_secs(12),
                 pin_timeout: Duration::from_secs(5),

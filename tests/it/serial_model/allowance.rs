@@ -11,7 +11,7 @@ use super::trace::{Body, Control, Event, Step, Trace};
 const WINDOW: i64 = 600_000_000;
 
 /// The task that an agent-initiated assignment wake is for.
-fn assigned_by_agent(event: &Event) -> Option<(&str, &str)> {
+pub fn assigned_by_agent(event: &Event) -> Option<(&str, &str)> {
     let task = match &event.body {
         Body::Mutation { task, acting: Some(acting), .. } if !acting.is_empty() => *task,
         Body::Request { reason: "task_assigned", payload, .. } => {

@@ -3,6 +3,10 @@
 //! It shares no code with the gates, not even their constants, so that a mistake would have to be
 //! made twice. It is written to be read against the contract, not to be fast.
 
+mod stepwise;
+
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::answer::{Answer, Played, Row};
@@ -52,6 +56,7 @@ fn string_of(payload: &Value, field: &str) -> Option<String> {
     payload.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
+#[derive(Clone)]
 struct Run {
     wake: usize,
     id: u128,
@@ -67,6 +72,7 @@ struct Run {
 }
 
 /// An occurrence seen with a run: by its insert, or by a merge.
+#[derive(Clone)]
 struct Sighting {
     organization: String,
     key: String,
@@ -74,7 +80,7 @@ struct Sighting {
     at: i64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     /// Wake ids, by event.
     ids: Vec<u128>,
@@ -91,8 +97,10 @@ pub struct Model {
     uncounted: bool,
     /// Events whose run was deleted.
     deleted: Vec<usize>,
-    /// The last request instant of the lane.
-    last: Option<i64>,
+    /// The lane that events are of.
+    lane: u32,
+    /// The last request instant of each lane.
+    last: BTreeMap<u32, i64>,
 }
 
 impl Model {
@@ -158,11 +166,11 @@ impl Model {
 
     /// The stream's timestamp; a step back of less than a minute takes the lane's last instant.
     fn instant(&mut self, stored_at: i64) -> i64 {
-        let at = match self.last {
-            Some(last) if stored_at < last && last - stored_at < 60 * SECOND => last,
+        let at = match self.last.get(&self.lane) {
+            Some(&last) if stored_at < last && last - stored_at < 60 * SECOND => last,
             _ => stored_at,
         };
-        self.last = Some(at);
+        self.last.insert(self.lane, at);
         at
     }
 

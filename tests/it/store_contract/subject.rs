@@ -18,6 +18,8 @@ use super::given::{agent, organization, payload};
 use crate::harness::outside::{Outside, RunRow};
 use crate::harness::postgres::TestDatabase;
 use crate::harness::{postgres, sqlite};
+use crate::simulation::fakes;
+use crate::simulation::store::SimStore;
 
 /// Deadlines long enough for a busy machine, and few connections, so that they are shared.
 pub const OPTIONS: StoreOptions = StoreOptions {
@@ -78,7 +80,26 @@ pub trait Subject: Sized {
     async fn mend_read(&self, gate: GateName);
 }
 
-pub struct Memory(MemoryStore);
+/// A store that keeps its rows in a store in memory, and that one.
+pub struct InMemory<S>(S, MemoryStore);
+
+/// The store in memory itself, or one that stands before it.
+pub trait OverMemory: Store {
+    fn open() -> (Self, MemoryStore);
+}
+
+impl OverMemory for MemoryStore {
+    fn open() -> (Self, MemoryStore) {
+        let store = Self::new();
+        (store.clone(), store)
+    }
+}
+
+impl OverMemory for SimStore {
+    fn open() -> (Self, MemoryStore) {
+        fakes::store()
+    }
+}
 
 pub struct OnSqlite {
     pub store: SqliteStore,
@@ -93,19 +114,20 @@ pub struct OnPostgres {
     pub database: TestDatabase,
 }
 
-impl Subject for Memory {
-    type Store = MemoryStore;
+impl<S: OverMemory> Subject for InMemory<S> {
+    type Store = S;
 
     async fn open() -> Self {
-        Self(MemoryStore::new())
+        let (store, memory) = S::open();
+        Self(store, memory)
     }
 
-    fn store(&self) -> &MemoryStore {
+    fn store(&self) -> &S {
         &self.0
     }
 
     async fn put_run(&self, row: &Row<'_>) {
-        self.0.put_run(MemoryRun {
+        self.1.put_run(MemoryRun {
             id: row.id,
             organization_id: organization(row.organization),
             project_id: None,
@@ -124,25 +146,25 @@ impl Subject for Memory {
     }
 
     async fn set_status(&self, run_id: RunId, status: RunStatus) {
-        assert!(self.0.set_status(run_id, status));
+        assert!(self.1.set_status(run_id, status));
     }
 
     async fn set_agent(&self, organization_id: &str, name: &str, status: AgentStatus) {
-        self.0.set_agent((organization(organization_id), agent(name)), status);
+        self.1.set_agent((organization(organization_id), agent(name)), status);
     }
 
     async fn pause(&self, organization_id: Option<&str>, pause_id: &str) {
-        self.0.pause(organization_id.map(organization), pause_id);
+        self.1.pause(organization_id.map(organization), pause_id);
     }
 
     async fn resume(&self) {
         for paused in [None, Some(organization("")), Some(organization("acme"))] {
-            self.0.resume(paused.as_ref());
+            self.1.resume(paused.as_ref());
         }
     }
 
     async fn runs(&self) -> Vec<RunRow> {
-        let mut runs = self.0.runs();
+        let mut runs = self.1.runs();
         runs.sort_by_key(|run| (run.requested_at, run.id));
         runs.into_iter()
             .map(|run| RunRow {
@@ -163,17 +185,17 @@ impl Subject for Memory {
     }
 
     async fn counts(&self) -> [i64; 4] {
-        let refused = self.0.refused_wakes().len();
-        [self.0.runs().len(), self.0.merged_wakes().len(), refused, self.0.keys().len()]
+        let refused = self.1.refused_wakes().len();
+        [self.1.runs().len(), self.1.merged_wakes().len(), refused, self.1.keys().len()]
             .map(|count| i64::try_from(count).unwrap())
     }
 
     async fn break_read(&self, gate: GateName) {
-        self.0.fail(gate);
+        self.1.fail(gate);
     }
 
     async fn mend_read(&self, gate: GateName) {
-        self.0.restore(gate);
+        self.1.restore(gate);
     }
 }
 

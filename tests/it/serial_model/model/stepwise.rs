@@ -1,0 +1,49 @@
+//! The model one step at a time, for whoever learns only on the way what happens next.
+
+use super::{Model, Row};
+use crate::serial_model::answer::Answer;
+use crate::serial_model::trace::{Event, Scope};
+
+impl Model {
+    /// A world in which nothing has happened; the ids of the wakes are by event.
+    pub fn new(ids: Vec<u128>) -> Self {
+        Self { given: vec![None; ids.len()], ids, ..Self::default() }
+    }
+
+    /// What operators say: the status of those agents that have one, and the pauses in force.
+    pub fn operators(
+        &mut self,
+        agents: Vec<(String, String, &'static str)>,
+        pauses: Vec<(String, Scope)>,
+    ) {
+        self.agents = agents;
+        self.pauses = pauses;
+    }
+
+    /// The next event of a lane; its count may not be readable.
+    pub fn next(&mut self, lane: u32, index: usize, event: &Event, countable: bool) -> Answer {
+        self.lane = lane;
+        self.uncounted = !countable;
+        self.event(index, event)
+    }
+
+    /// The next event of a lane is none that decides anything.
+    pub fn pass(&mut self, lane: u32, stored_at: i64) {
+        self.lane = lane;
+        self.instant(stored_at);
+    }
+
+    /// Somebody moves the run of an event.
+    pub fn set_status(&mut self, event: usize, status: &'static str) {
+        for run in &mut self.runs {
+            if run.wake == event {
+                run.status = status;
+            }
+        }
+    }
+
+    /// Every run, in order of the events that made them.
+    pub fn all_rows(&self) -> Vec<Row> {
+        self.rows()
+    }
+}

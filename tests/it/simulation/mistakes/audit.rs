@@ -1,0 +1,34 @@
+//! Mistakes about the audit stream.
+
+use wakegate::audit::{AuditError, AuditEvent, AuditLog, Audited};
+use wakegate::store::Recorded;
+
+use super::Mistake;
+use crate::simulation::audit::{SimAudit, audited};
+
+#[derive(Debug, Clone)]
+pub struct MistakenAudit {
+    inner: SimAudit,
+    mistake: Option<Mistake>,
+}
+
+impl MistakenAudit {
+    pub fn new(inner: SimAudit, mistake: Option<Mistake>) -> Self {
+        Self { inner, mistake }
+    }
+}
+
+impl AuditLog for MistakenAudit {
+    async fn publish(
+        &self,
+        recorded: Recorded,
+        events: &[AuditEvent],
+    ) -> Result<Audited, (Recorded, AuditError)> {
+        match self.inner.publish(recorded, events).await {
+            Err((recorded, _)) if self.mistake == Some(Mistake::PubAckDropped) => {
+                Ok(audited(recorded))
+            }
+            published => published,
+        }
+    }
+}
