@@ -146,8 +146,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                biased;
                 () = self.shutdown.requested() => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
         Ok(())
@@ -158,6 +159,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
         let ending = self.shutdown.within();
         let mut term = std::pin::pin!(Term::new(&self.bench, &self.health, &ending, watch).run());
         tokio::select! {
+            biased;
             end = &mut term => end,
             () = self.place.until_stand_by() => {
                 ending.request();
@@ -175,15 +177,17 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
             self.health.set(component, ComponentState::Standby, Some(STANDBY));
         }
         tokio::select! {
-            () = self.place.until_pull() => {}
+            biased;
             () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+            () = self.place.until_pull() => {}
         }
         let options = self.bench.options;
         let mut delays = Delays::of(&options);
         loop {
             let may = tokio::select! {
-                may = self.bench.may_pull() => may,
+                biased;
                 () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+                may = self.bench.may_pull() => may,
             };
             match may {
                 Ok(None) => {
@@ -197,8 +201,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Lane<S, A, C> {
                 Err(error) => return Some(TermEnd::Broker(error)),
             }
             tokio::select! {
-                () = tokio::time::sleep(delays.next_delay()) => {}
+                biased;
                 () = self.shutdown.requested() => return Some(TermEnd::Shutdown),
+                () = tokio::time::sleep(delays.next_delay()) => {}
             }
         }
     }
