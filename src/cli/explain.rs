@@ -17,16 +17,17 @@ use crate::wake::UtcMicros;
 use crate::wake::instant::parse_rfc_3339;
 
 const AFTER_HELP: &str = "\
-One event, read as `wakegate publish` reads it. It is decoded by the worker's decoder and decided by the
-worker's gates, of what the database holds now; nothing is published and nothing is written. Each gate
-says what it looked at, what it saw and what it concluded; `until` is the instant at which, nothing
-else happening, its answer is another one.
+One event, read as `wakegate publish` reads it. It is decoded by the worker's decoder and decided
+by the worker's gates, of what the database holds now; nothing is published and nothing is
+written. Each gate says what it looked at, what it saw and what it concluded; `until` is the
+instant at which, nothing else happening, its answer is another one.
 
---at asks as if the event were stored at another instant. What is in the database is what is there now,
-and the instant is this machine's clock where none is given; a worker judges by the stream's.
+--at asks as if the event were stored at another instant. What is in the database is what is
+there now, and the instant is this machine's clock where none is given; a worker judges by the
+stream's.
 
-In a terminal it is text, in a pipe one line of JSON. The exit code is 0 whatever the answer, and 1
-where there is none: the database cannot be read, and the worker would wait.
+In a terminal it is text, in a pipe one line of JSON. The exit code is 0 whatever the answer, and
+1 where there is none: the database cannot be read, and the worker would wait.
 
 Examples:
   wakegate explain event.json

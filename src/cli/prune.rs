@@ -29,18 +29,18 @@ const _: () = assert!(LOOKBACK.as_secs() >= COALESCE_WINDOW.as_secs(), "it cover
 const CLOCKS_APART_MAX: Duration = Duration::from_hours(1);
 
 const AFTER_HELP: &str = "\
-Deletes, a few hundred rows at a time, what was requested and has ended longer ago than --older-than:
-runs, the wakes that joined them, and refusals. A run that has not ended stays, however old, and so do
-its wakes. --dry-run counts and deletes nothing.
+Deletes, a few hundred rows at a time, what was requested and has ended longer ago than
+--older-than: runs, the wakes that joined them, and refusals. A run that has not ended stays,
+however old, and so do its wakes. --dry-run counts and deletes nothing.
 
-Refused is an age within which a wake may still be decided by these rows: a wake is delivered again as
-long as WAKES keeps it (7 days as declared), and is judged by what was requested in the 24 hours before
-it (duplicates; the allowance and coalescing look back less far). What the stream holds is asked of the
-server, and nothing that its first wake could be judged by is deleted.
+Refused is an age within which a wake may still be decided by these rows: a wake is delivered
+again as long as WAKES keeps it (7 days as declared), and is judged by what was requested in the
+24 hours before it (duplicates; the allowance and coalescing look back less far). What the stream
+holds is asked of the server, and nothing that its first wake could be judged by is deleted.
 
-Keys stay unless --keys-older-than is given. A key is what makes an occurrence that is published once
-more, however much later, a duplicate: once it is deleted, the same occurrence makes a new run. Give an
-age at which no producer repeats itself. The key of a run that is kept is kept.
+Keys stay unless --keys-older-than is given. A key is what makes an occurrence that is published
+once more, however much later, a duplicate: once it is deleted, the same occurrence makes a new
+run. Give an age at which no producer repeats itself. The key of a run that is kept is kept.
 
 Examples:
   wakegate prune --older-than 30d --dry-run

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::servers::{AnyStore, block_on};
 use super::{Exit, Failure, database, print};
 use crate::config::Config;
-use crate::explain::words::shown;
+use crate::explain::words::{shown, wrapped};
 use crate::store::StoreError;
 use crate::store::history::{RunRow, RunStore, TaskKey};
 use crate::wake::{RunId, UtcMicros};
@@ -19,9 +19,10 @@ use crate::wake::{RunId, UtcMicros};
 const PAGE_ROWS: u32 = 1_000;
 
 const AFTER_HELP: &str = "\
-Newest first: by id, which for a run of wakegate's own begins with the instant at which its wake was
-stored, and with --task by request instant. The next page begins with --before and the last id of this
-one. With --task only that task's runs are read; otherwise runs are looked through until enough match.
+Newest first: by id, which for a run of wakegate's own begins with the instant at which its wake
+was stored, and with --task by request instant. The next page begins with --before and the last
+id of this one. With --task only that task's runs are read; otherwise runs are looked through
+until enough match.
 
 In a terminal it is text, in a pipe one JSON object a line.
 
@@ -171,7 +172,7 @@ pub fn written(runs: &[RunRow], json: bool) -> String {
         if let Some(degraded) = &run.degraded_reason {
             let _ = write!(line, ", degraded: {degraded}");
         }
-        let _ = writeln!(text, "    {}", shown(&line));
+        let _ = writeln!(text, "    {}", wrapped(&shown(&line), 4));
     }
     text
 }

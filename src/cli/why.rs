@@ -13,7 +13,7 @@ use crate::audit::past::past;
 use crate::config::Config;
 use crate::error_text::one_line;
 use crate::explain::history::{Entry, History};
-use crate::explain::words::shown;
+use crate::explain::words::{shown, wrapped};
 use crate::store::StoreError;
 use crate::store::history::{HistoryStore, TaskKey};
 use crate::wake::token::token;
@@ -21,15 +21,16 @@ use crate::wake::{UtcMicros, WakeId};
 
 const AFTER_HELP: &str = "\
 The history in order of request instants, of what the tables and the audit stream hold: admitted,
-merged into which run, refused by what, taken by a runner, ended. The audit stream is read for what the
-tables do not hold: rejected events, and refusals that were pruned.
+merged into which run, refused by what, taken by a runner, ended. The audit stream is read for
+what the tables do not hold: rejected events, and refusals that were pruned.
 
-An id of the form of a UUID is looked for as a wake and as a run, and if there is none, as a task. A
-deduplicated wake leaves no row: its record names the run that it met, and `wakegate why` of that run
-shows the rest.
+An id of the form of a UUID is looked for as a wake and as a run, and if there is none, as a
+task. A deduplicated wake leaves no row: its record names the run that it met, and `wakegate why`
+of that run shows the rest.
 
-In a terminal it is text, in a pipe one JSON object a line. The exit code is 1 where nothing was found,
-and where the audit stream could not be read; what the tables hold is printed all the same.
+In a terminal it is text, in a pipe one JSON object a line. The exit code is 1 where nothing was
+found, and where the audit stream could not be read; what the tables hold is printed all the
+same.
 
 Examples:
   wakegate why t1 --organization acme
@@ -177,7 +178,7 @@ pub fn written(entries: &[Entry], json: bool) -> String {
             Some(reason) => format!("{reason}: {}", entry.detail),
             None => entry.detail.clone(),
         };
-        let _ = writeln!(text, "    {}", shown(&detail));
+        let _ = writeln!(text, "    {}", wrapped(&shown(&detail), 4));
     }
     text
 }

@@ -8,6 +8,9 @@ use super::{Explanation, Told};
 use crate::admission::decision::{Decision, PriorOutcome};
 use crate::wake::Wake;
 
+/// Widest line, where words allow it.
+const COLUMNS: usize = 80;
+
 /// Text that came from outside, as a terminal may show it: characters that move the cursor, hide or
 /// reorder text become their escapes.
 #[must_use]
@@ -36,12 +39,33 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
+/// Text over as many lines as it takes, each but the first indented; a word is never broken.
+#[must_use]
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = String::with_capacity(text.len());
+    let mut column = indent;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > indent && column + 1 + width > COLUMNS {
+            lines.push('\n');
+            lines.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if column > indent {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
+}
+
 /// The explanation, as lines.
 #[must_use]
 pub fn text(explanation: &Explanation) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<8} {}", shown(value));
+        let _ = writeln!(text, "{name:<8} {}", wrapped(&shown(value), 9));
     };
     match &explanation.told {
         Told::NoWake(no_wake) => {
@@ -129,7 +153,7 @@ fn of_gate(text: &mut String, line: &GateLine) {
     let (number, name) = (line.gate.number(), line.gate.as_str());
     let _ = writeln!(text, "{number} {name:<12}  {}", shown(&conclusion));
     let mut detail = |name: &str, value: &str| {
-        let _ = writeln!(text, "    {name:<9} {}", shown(value));
+        let _ = writeln!(text, "    {name:<9} {}", wrapped(&shown(value), 14));
     };
     if let Some(sight) = &line.sight {
         detail("looked at", &sight.looked_at);
