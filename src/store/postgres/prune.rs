@@ -1,7 +1,5 @@
 //! Deletes what has ended.
 
-use std::collections::BTreeMap;
-
 use sqlx::postgres::PgRow;
 use sqlx::query;
 use uuid::Uuid;
@@ -101,27 +99,16 @@ impl PruneStore for PostgresStore {
                 self.sessions.write(PRUNE, || by_id(include_str!("prune_refused.sql"))).await?.len()
             }
             Table::Keys => {
-                let mut gone = 0;
-                for (organization, names) in by_organization(rows) {
-                    let write = || {
-                        query(include_str!("prune_keys.sql"))
-                            .bind(organization.to_owned())
-                            .bind(names.clone())
-                            .bind(before)
-                    };
-                    gone += self.sessions.write(PRUNE, write).await?.len();
-                }
-                gone
+                let write = || {
+                    let (organizations, names): (Vec<&str>, Vec<&str>) = keys(rows).unzip();
+                    query(include_str!("prune_keys.sql"))
+                        .bind(organizations)
+                        .bind(names)
+                        .bind(before)
+                };
+                self.sessions.write(PRUNE, write).await?.len()
             }
         };
         Ok(gone as u64)
     }
-}
-
-fn by_organization(rows: &[RowKey]) -> BTreeMap<&str, Vec<String>> {
-    let mut organizations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (organization, name) in keys(rows) {
-        organizations.entry(organization).or_default().push(name.to_owned());
-    }
-    organizations
 }
