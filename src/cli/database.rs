@@ -5,10 +5,12 @@ use std::str::FromStr as _;
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-use super::Failure;
-use super::servers::{AnyStore, store_with};
+use super::servers::AnyStore;
+use super::{Exit, Failure};
 use crate::config::{Config, Dialect};
 use crate::error_text::one_line;
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite::SqliteStore;
 use crate::store::{Store, StoreError, StoreOptions};
 
 /// Most connections of such a command, beside those of a worker.
@@ -29,14 +31,21 @@ pub(super) async fn open(config: &Config) -> Result<AnyStore, Failure> {
         return Err(Failure::new(format!("there is no database {file}"))
             .remedy("WAKEGATE_DATABASE_URL says which; `wakegate migrate` makes one"));
     }
-    let opened = store_with(
-        config,
-        &StoreOptions {
-            connections_max: CONNECTIONS_MAX,
-            read_deadline: config.database.read_deadline,
-            record_deadline: config.database.record_deadline,
-        },
-    )?;
+    let options = StoreOptions {
+        connections_max: CONNECTIONS_MAX,
+        read_deadline: config.database.read_deadline,
+        record_deadline: config.database.record_deadline,
+    };
+    let url = config.database.url.url().expose();
+    let opened = match config.database.url.dialect() {
+        Dialect::Postgres => PostgresStore::connect(url, &options).map(AnyStore::Postgres),
+        Dialect::Sqlite => SqliteStore::connect(url, &options).map(AnyStore::Sqlite),
+    };
+    let opened = opened.map_err(|error| {
+        Failure::new(error.to_string())
+            .exits(Exit::Configuration)
+            .remedy("set WAKEGATE_DATABASE_URL")
+    })?;
     let ready = match &opened {
         AnyStore::Postgres(store) => store.ping().await,
         AnyStore::Sqlite(store) => store.ping().await,

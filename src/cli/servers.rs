@@ -92,22 +92,15 @@ pub(super) enum AnyStore {
 
 /// Names the database; nothing is asked of it yet. To be called within a runtime.
 pub(super) fn store(config: &Config) -> Result<AnyStore, Failure> {
-    store_with(
-        config,
-        &StoreOptions {
-            connections_max: config.database.connections_max,
-            read_deadline: config.database.read_deadline,
-            record_deadline: config.database.record_deadline,
-        },
-    )
-}
-
-/// As [`store`], with limits of the caller's own.
-pub(super) fn store_with(config: &Config, options: &StoreOptions) -> Result<AnyStore, Failure> {
+    let options = StoreOptions {
+        connections_max: config.database.connections_max,
+        read_deadline: config.database.read_deadline,
+        record_deadline: config.database.record_deadline,
+    };
     let url = config.database.url.url().expose();
     match config.database.url.dialect() {
-        Dialect::Postgres => PostgresStore::connect(url, options).map(AnyStore::Postgres),
-        Dialect::Sqlite => SqliteStore::connect(url, options).map(AnyStore::Sqlite),
+        Dialect::Postgres => PostgresStore::connect(url, &options).map(AnyStore::Postgres),
+        Dialect::Sqlite => SqliteStore::connect(url, &options).map(AnyStore::Sqlite),
     }
     .map_err(|error: UrlError| {
         Failure::new(error.to_string())
