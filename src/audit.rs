@@ -6,6 +6,7 @@
 mod cut;
 pub mod jetstream;
 pub mod memory;
+pub mod past;
 
 use std::collections::HashMap;
 use std::future::Future;

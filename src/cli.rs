@@ -5,18 +5,23 @@
 mod agents;
 pub mod completions;
 pub mod config;
+mod database;
+pub mod explain;
 pub mod failure;
 pub mod migrate;
 mod operators;
 mod pause;
+pub mod prune;
 pub mod publish;
 mod resume;
 mod rewind;
 pub mod run;
+pub mod runs;
 mod servers;
 pub mod status;
 pub mod streams;
 pub mod table;
+pub mod why;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -89,6 +94,14 @@ pub enum Command {
     },
     /// Show workers, lanes, counts and pauses
     Status(status::StatusArgs),
+    /// Tell what would become of an event now, gate by gate, and publish nothing
+    Explain(explain::ExplainArgs),
+    /// Tell what became of a task's wakes, of a wake or of a run
+    Why(why::WhyArgs),
+    /// List runs, newest first
+    Runs(runs::RunsArgs),
+    /// Delete what has ended and can no longer be asked for
+    Prune(prune::PruneArgs),
     /// Look at the configuration
     #[command(after_help = config::AFTER_HELP)]
     Config {
@@ -129,6 +142,10 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Resume(args) => resume::execute(&loaded.config, args),
         Command::Agents { command } => agents::execute(&loaded.config, command),
         Command::Status(args) => status::execute(&loaded.config, &args),
+        Command::Explain(args) => explain::execute(&loaded.config, &args),
+        Command::Why(args) => why::execute(&loaded.config, &args),
+        Command::Runs(args) => runs::execute(&loaded.config, &args),
+        Command::Prune(args) => prune::execute(&loaded.config, &args),
         Command::Config { command } => config::execute(&loaded, command),
         Command::Completions(args) => completions::execute(&args),
     }

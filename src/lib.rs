@@ -10,6 +10,7 @@
 //! - [`audit`]: what operators subscribe to
 //! - [`intake`]: deliveries and their acknowledgement
 //! - [`lane`]: one lane's loop, from deliveries to acknowledgements
+//! - [`explain`]: what would become of an event, told by the gates themselves
 //! - [`topology`]: the streams and consumers that `streams/*.json` declares
 //! - [`broker`]: the connection to NATS
 //! - [`worker`]: every lane, from start to shutdown
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod error_text;
+pub mod explain;
 pub mod health;
 pub mod http;
 pub mod intake;

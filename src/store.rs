@@ -6,10 +6,12 @@
 pub mod control;
 mod distinct;
 mod fault;
+pub mod history;
 mod lease;
 pub mod memory;
 mod options;
 pub mod postgres;
+pub mod prune;
 mod schema;
 mod sightings;
 pub mod sqlite;

@@ -11,6 +11,7 @@ pub(crate) mod api;
 mod apply;
 mod compare;
 mod declared;
+mod retention;
 mod rewind;
 mod waiting;
 
@@ -22,6 +23,7 @@ use async_nats::jetstream::Context;
 pub use self::apply::{Change, Report};
 pub use self::compare::{Difference, Effect, FieldDifference, How, Object, render};
 pub use self::declared::Topology;
+pub use self::retention::Retention;
 pub use self::rewind::{Rewind, Standing};
 use crate::wake::UtcMicros;
 

@@ -24,6 +24,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use self::instant::UtcMicros;
+pub(crate) use self::mutation::escaped as escaped_for_key;
 pub use self::payload::{Payload, TaskField};
 pub use self::producer::Producer;
 

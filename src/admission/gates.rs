@@ -10,6 +10,7 @@ pub mod pause;
 
 use super::decision::{Decision, Degraded};
 use super::facts::{Facts, ReadFailure};
+use super::sight::Sight;
 use crate::wake::Wake;
 
 /// The order is contract (AC-OFFICE-ASSIGN-RATE-001.5): what an earlier gate concludes, no later
@@ -34,6 +35,9 @@ pub struct Gate {
     pub posture: Posture,
     /// Looks at a wake. An error is a failed read that this very wake needed.
     pub check: fn(&Facts, &Wake) -> Result<Verdict, ReadFailure>,
+    /// What that look met, for whoever asks why; never called when deciding. An error is the failed
+    /// read that the check answers with.
+    pub sight: fn(&Facts, &Wake) -> Result<Sight, ReadFailure>,
 }
 
 /// The gates' names.
@@ -68,6 +72,21 @@ impl GateName {
         Self::Allowance,
         Self::Capacity,
     ];
+
+    /// Its number in the contract.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Identity => 0,
+            Self::AgentStatus => 1,
+            Self::Pause => 2,
+            Self::Duplicate => 3,
+            Self::Coalesce => 4,
+            Self::Allowance => 5,
+            Self::Capacity => 6,
+            Self::Insert => 7,
+        }
+    }
 
     /// As label.
     #[must_use]

@@ -56,7 +56,7 @@ pub struct PublishArgs {
 }
 
 /// A producer is published as it is, so it has to be a token already.
-fn producer_token(text: &str) -> Result<String, String> {
+pub(super) fn producer_token(text: &str) -> Result<String, String> {
     if token(text) == text {
         return Ok(text.to_owned());
     }

@@ -5,6 +5,8 @@
 
 mod columns;
 mod control;
+mod history;
+mod prune;
 mod reads;
 mod session;
 mod timestamp;

@@ -4,6 +4,8 @@
 //! there is none here.
 
 mod control;
+mod history;
+mod prune;
 mod reads;
 mod rows;
 mod session;

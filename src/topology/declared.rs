@@ -61,6 +61,12 @@ impl Topology {
         self.partitions
     }
 
+    /// How long `WAKES` keeps a wake, and may deliver it again; nothing where it keeps it for ever.
+    #[must_use]
+    pub fn wakes_kept(&self) -> Option<Duration> {
+        kept(&self.wakes)
+    }
+
     /// The consumer of one lane. `max_ack_pending` bounds what a worker holds in memory, because a
     /// pull stream that is not polled pulls again by itself; it is derived from the batch here and
     /// nowhere set by hand.
@@ -87,6 +93,12 @@ impl Topology {
             (lane_consumer(lane), self.lane_consumer_config(lane, batch_wakes_max))
         })
     }
+}
+
+/// `max_age` of a stream's configuration; 0 is no limit.
+pub(crate) fn kept(stream_config: &Value) -> Option<Duration> {
+    let nanos = stream_config["max_age"].as_u64().filter(|nanos| *nanos > 0)?;
+    Some(Duration::from_nanos(nanos))
 }
 
 /// The number of partitions in a transform's destination, where it has the one form that the

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
+use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 const RFC_3339_MICROS: &[BorrowedFormatItem<'static>] =
@@ -52,6 +53,13 @@ impl UtcMicros {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
+}
+
+/// An instant written as RFC 3339, with any offset; what is finer than a microsecond is cut off.
+#[must_use]
+pub fn parse_rfc_3339(text: &str) -> Option<UtcMicros> {
+    let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Some(UtcMicros::from_datetime(at))
 }
 
 impl Add<Duration> for UtcMicros {

@@ -70,7 +70,7 @@ fn occurrence(task: &TaskId, agent: &AgentId, generation: &Said<i64>) -> Occurre
 }
 
 /// An id in which no separator is left, so that no two assignments share a key.
-fn escaped(id: &str) -> String {
+pub(crate) fn escaped(id: &str) -> String {
     id.replace('%', "%25").replace(':', "%3A")
 }
 

@@ -5,11 +5,13 @@
 
 pub mod allowance;
 pub mod answer;
+mod explained;
 mod faults;
 mod generate;
 mod hands;
 pub mod model;
 mod play;
+mod pruned;
 pub mod trace;
 mod traps;
 

@@ -22,18 +22,18 @@ use crate::wake::{
 };
 
 /// A column, or the fault of a schema that is not the one this program knows.
-fn get<'r, T>(row: &'r PgRow, column: &str) -> Result<T, StoreError>
+pub(super) fn get<'r, T>(row: &'r PgRow, column: &str) -> Result<T, StoreError>
 where
     T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
 {
     row.try_get(column).map_err(|error| fault::unavailable(&error))
 }
 
-fn get_id(row: &PgRow, column: &str) -> Result<RunId, StoreError> {
+pub(super) fn get_id(row: &PgRow, column: &str) -> Result<RunId, StoreError> {
     get::<Uuid>(row, column).map(RunId::from)
 }
 
-fn get_instant(row: &PgRow, column: &str) -> Result<UtcMicros, StoreError> {
+pub(super) fn get_instant(row: &PgRow, column: &str) -> Result<UtcMicros, StoreError> {
     get::<Timestamp>(row, column).map(|at| at.0)
 }
 

@@ -30,18 +30,18 @@ static READ_QUEUED_TASKLESS: Statement = Statement::new(include_str!("read_queue
 static READ_COUNTED: Statement = Statement::new(include_str!("read_counted.sql"));
 
 /// A column, or the fault of a schema that is not the one this program knows.
-fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T, StoreError>
+pub(super) fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T, StoreError>
 where
     T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
 {
     row.try_get(column).map_err(|error| fault::unavailable(&error))
 }
 
-fn get_id(row: &SqliteRow, column: &str) -> Result<RunId, StoreError> {
+pub(super) fn get_id(row: &SqliteRow, column: &str) -> Result<RunId, StoreError> {
     get::<Hyphenated>(row, column).map(|id| RunId::from(id.into_uuid()))
 }
 
-fn get_instant(row: &SqliteRow, column: &str) -> Result<UtcMicros, StoreError> {
+pub(super) fn get_instant(row: &SqliteRow, column: &str) -> Result<UtcMicros, StoreError> {
     get(row, column).map(UtcMicros::from_micros)
 }
 

@@ -128,6 +128,25 @@ impl Sessions {
         .await
     }
 
+    /// Rows of one read with its arguments.
+    pub(super) async fn read_one(
+        &self,
+        what: &'static str,
+        query: Prepared,
+    ) -> Result<Vec<SqliteRow>, StoreError> {
+        let work = async {
+            let mut lease = lease(&self.reads, self.options.read_deadline).await?;
+            match query.fetch_all(&mut *lease).await {
+                Ok(rows) => {
+                    lease.give_back();
+                    Ok(rows)
+                }
+                Err(error) => Err(settle(lease, error)),
+            }
+        };
+        Ok(within(self.options.read_deadline, what, work).await?)
+    }
+
     /// Rows of one statement that writes, within the record's deadline.
     pub(super) async fn write(
         &self,

@@ -237,7 +237,7 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
     }
 }
 
-fn micros(text: &str) -> i64 {
+pub fn micros(text: &str) -> i64 {
     let nanos = OffsetDateTime::parse(text, &Rfc3339).unwrap().unix_timestamp_nanos();
     i64::try_from(nanos / 1_000).unwrap()
 }

@@ -1,0 +1,179 @@
+//! What operators look up.
+
+use sqlx::postgres::PgRow;
+use sqlx::query;
+use uuid::Uuid;
+
+use super::super::StoreError;
+use super::super::history::{
+    HistoryStore, KeyRow, MergedRow, RefusedRow, RunRow, RunStore, TaskKey,
+};
+use super::PostgresStore;
+use super::reads::{get, get_id, get_instant};
+use super::timestamp::Timestamp;
+use crate::wake::{RunId, UtcMicros, WakeId};
+
+/// Later than any instant that a stream can say: the end of the year 9999.
+const LATEST: UtcMicros = UtcMicros::from_micros(253_402_300_799_999_999);
+
+fn later(row: &PgRow, column: &str) -> Result<Option<UtcMicros>, StoreError> {
+    Ok(get::<Option<Timestamp>>(row, column)?.map(|at| at.0))
+}
+
+fn run(row: &PgRow) -> Result<RunRow, StoreError> {
+    Ok(RunRow {
+        id: get_id(row, "id")?,
+        organization_id: get(row, "organization_id")?,
+        project_id: get(row, "project_id")?,
+        agent_profile_id: get(row, "agent_profile_id")?,
+        reason: get(row, "reason")?,
+        status: get(row, "status")?,
+        task_id: get(row, "task_id")?,
+        actor_type: get(row, "actor_type")?,
+        actor_id: get(row, "actor_id")?,
+        idempotency_key: get(row, "idempotency_key")?,
+        coalesced_count: i64::from(get::<i32>(row, "coalesced_count")?),
+        degraded_reason: get(row, "degraded_reason")?,
+        producer: get(row, "producer")?,
+        requested_at: get_instant(row, "requested_at")?,
+        decided_at: get_instant(row, "decided_at")?,
+        claimed_at: later(row, "claimed_at")?,
+        finished_at: later(row, "finished_at")?,
+    })
+}
+
+fn merged(row: &PgRow) -> Result<MergedRow, StoreError> {
+    Ok(MergedRow {
+        wake_id: get_id(row, "wake_id")?,
+        run_id: get_id(row, "run_id")?,
+        organization_id: get(row, "organization_id")?,
+        idempotency_key: get(row, "idempotency_key")?,
+        actor_type: get(row, "actor_type")?,
+        actor_id: get(row, "actor_id")?,
+        requested_at: get_instant(row, "requested_at")?,
+        decided_at: get_instant(row, "decided_at")?,
+    })
+}
+
+fn refused(row: &PgRow) -> Result<RefusedRow, StoreError> {
+    Ok(RefusedRow {
+        wake_id: get_id(row, "wake_id")?,
+        organization_id: get(row, "organization_id")?,
+        task_id: get(row, "task_id")?,
+        reason: get(row, "reason")?,
+        record: get(row, "record")?,
+        requested_at: get_instant(row, "requested_at")?,
+    })
+}
+
+fn key(row: &PgRow) -> Result<KeyRow, StoreError> {
+    Ok(KeyRow {
+        organization_id: get(row, "organization_id")?,
+        idempotency_key: get(row, "idempotency_key")?,
+        run_id: get_id(row, "run_id")?,
+        requested_at: get_instant(row, "requested_at")?,
+    })
+}
+
+impl RunStore for PostgresStore {
+    async fn run(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
+        let text = include_str!("history_run.sql");
+        let read = || query(text).bind(id.uuid());
+        let rows = self.sessions.read("the read of a run", read).await?;
+        rows.first().map(run).transpose()
+    }
+
+    async fn runs_before(
+        &self,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Result<Vec<RunRow>, StoreError> {
+        let before = before.map_or_else(Uuid::max, RunId::uuid);
+        let text = include_str!("history_runs.sql");
+        let read = || query(text).bind(before).bind(i64::from(limit));
+        let rows = self.sessions.read("the read of runs", read).await?;
+        rows.iter().map(run).collect()
+    }
+
+    async fn runs_of_task(
+        &self,
+        task: &TaskKey,
+        before: Option<(UtcMicros, RunId)>,
+        limit: u32,
+    ) -> Result<Vec<RunRow>, StoreError> {
+        let (at, id) = before.map_or((LATEST, Uuid::max()), |(at, id)| (at, id.uuid()));
+        let read = || {
+            query(include_str!("history_runs_of_task.sql"))
+                .bind(task.organization_id.clone())
+                .bind(task.task_id.clone())
+                .bind(Timestamp(at))
+                .bind(id)
+                .bind(i64::from(limit))
+        };
+        let rows = self.sessions.read("the read of a task's runs", read).await?;
+        rows.iter().map(run).collect()
+    }
+}
+
+impl HistoryStore for PostgresStore {
+    async fn merged_wake(&self, id: WakeId) -> Result<Option<MergedRow>, StoreError> {
+        let read = || query(include_str!("history_merged.sql")).bind(id.uuid());
+        let rows = self.sessions.read("the read of a merged wake", read).await?;
+        rows.first().map(merged).transpose()
+    }
+
+    async fn refused_wake(&self, id: WakeId) -> Result<Option<RefusedRow>, StoreError> {
+        let read = || query(include_str!("history_refused.sql")).bind(id.uuid());
+        let rows = self.sessions.read("the read of a refused wake", read).await?;
+        rows.first().map(refused).transpose()
+    }
+
+    async fn merged_into(&self, run: RunId, limit: u32) -> Result<Vec<MergedRow>, StoreError> {
+        let text = include_str!("history_merged_into.sql");
+        let read = || query(text).bind(run.uuid()).bind(i64::from(limit));
+        let rows = self.sessions.read("the read of a run's wakes", read).await?;
+        rows.iter().map(merged).collect()
+    }
+
+    async fn refused_of_task(
+        &self,
+        task: &TaskKey,
+        limit: u32,
+    ) -> Result<Vec<RefusedRow>, StoreError> {
+        let read = || {
+            query(include_str!("history_refused_of_task.sql"))
+                .bind(task.organization_id.clone())
+                .bind(task.task_id.clone())
+                .bind(i64::from(limit))
+        };
+        let rows = self.sessions.read("the read of a task's refusals", read).await?;
+        rows.iter().map(refused).collect()
+    }
+
+    async fn key(&self, organization_id: &str, name: &str) -> Result<Option<KeyRow>, StoreError> {
+        let read = || {
+            let text = include_str!("history_key.sql");
+            query(text).bind(organization_id.to_owned()).bind(name.to_owned())
+        };
+        let rows = self.sessions.read("the read of a key", read).await?;
+        rows.first().map(key).transpose()
+    }
+
+    async fn keys_between(
+        &self,
+        organization_id: &str,
+        from: &str,
+        to: &str,
+        limit: u32,
+    ) -> Result<Vec<KeyRow>, StoreError> {
+        let read = || {
+            query(include_str!("history_keys.sql"))
+                .bind(organization_id.to_owned())
+                .bind(from.to_owned())
+                .bind(to.to_owned())
+                .bind(i64::from(limit))
+        };
+        let rows = self.sessions.read("the read of keys", read).await?;
+        rows.iter().map(key).collect()
+    }
+}

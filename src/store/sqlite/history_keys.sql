@@ -1,0 +1,5 @@
+SELECT organization_id, idempotency_key, run_id, requested_at
+FROM wake_keys
+WHERE organization_id = ? AND idempotency_key >= ? AND idempotency_key < ?
+ORDER BY idempotency_key
+LIMIT ?

@@ -1,0 +1,1 @@
+DELETE FROM refused_wakes WHERE wake_id IN (VALUES (?)) RETURNING wake_id
