@@ -42,9 +42,9 @@ check: ## Checks format, lints, documentation and what the documents claim
 
 # QUICK=1 shows in two minutes that it works. ONLY='wakegate postgres mixed' measures what has these
 # words in its name.
-bench: nats-server ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=...)
+bench: nats-server ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=..., SOAK=events)
 	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
-	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(ONLY)
+	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(if $(SOAK),--soak $(SOAK)) $(ONLY)
 
 simulate: SEEDS ?= 10000
 simulate: ## Runs lanes in a world that fails, from seeds (SEEDS=10000, SEEDS=500..900; SEED=17 tells one)

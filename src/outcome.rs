@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admission::decision::{Decision, DegradedReason, DuplicateKind, PriorOutcome, Refusal};
@@ -14,7 +15,7 @@ use crate::wake::{
 };
 
 /// What became of an event: the closed set of the `outcome` label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
     /// It inserted a run.
@@ -56,57 +57,75 @@ impl OutcomeKind {
     }
 }
 
-/// The record. What does not apply is absent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What became of one event: the reply to `Wakegate-Outcome-To`, and the body of audit events. What
+/// does not apply is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutcomeRecord {
     /// See [`WakeId`].
+    #[schemars(with = "String", extend("format" = "uuid"))]
     pub wake_id: WakeId,
     /// What became of it.
     pub outcome: OutcomeKind,
     /// Why it was refused, rejected, deduplicated (`windowed`, `durable`) or woke nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub reason: Option<String>,
     /// With `queued`: what the allowance could not do.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub degraded_reason: Option<&'static str>,
     /// The run: its own, or the one it met.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
     pub run_id: Option<RunId>,
     /// Producer token of the subject.
+    #[schemars(with = "String")]
     pub producer: Producer,
     /// The tenant, where the event could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub organization_id: Option<OrganizationId>,
     /// The project.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub project_id: Option<ProjectId>,
     /// The task that the payload names.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub task_id: Option<TaskId>,
     /// The assignee.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub agent_profile_id: Option<AgentId>,
     /// The agent that acted, where an agent did.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub acting_agent_id: Option<ActorId>,
     /// Admitted wakes in the window, as the allowance counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
     pub observed_count: Option<u32>,
     /// N, where the allowance decided or could not.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
     pub allowance: Option<u32>,
     /// W in seconds, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
     pub window_seconds: Option<u64>,
     /// When, with nothing else admitted, the next wake fits.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub retry_at: Option<UtcMicros>,
     /// The pause in force.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub pause_id: Option<String>,
     /// The request instant.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub requested_at: UtcMicros,
     /// When it was decided, by the worker's clock.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub decided_at: UtcMicros,
     /// Name of the stream.
     pub stream: Arc<str>,
@@ -114,18 +133,23 @@ pub struct OutcomeRecord {
     pub stream_sequence: u64,
     /// The key.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub idempotency_key: Option<IdempotencyKey>,
     /// W3C trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub traceparent: Option<Arc<str>>,
     /// With `rejected`: the fault in words.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub fault: Option<String>,
     /// With `rejected`: length of the body as received.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
     pub body_bytes: Option<usize>,
     /// With `rejected`, in the audit stream: the first 64 KiB of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub body_base64: Option<String>,
 }
 

@@ -4,7 +4,8 @@
 //!
 //! Words on the command line choose measurements: `-- wakegate postgres mixed` runs those whose
 //! name holds all three. `--quick` takes few events and one round, `--rounds N` sets the rounds,
-//! `--list` names every measurement.
+//! `--list` names every measurement. `--soak N` measures nothing but whether memory stays flat over N
+//! events.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -27,6 +28,7 @@ mod postgres;
 mod process;
 mod report;
 mod rows;
+mod soak;
 mod stream;
 mod tables;
 mod worker;
@@ -35,6 +37,7 @@ mod workloads;
 use std::time::{Duration, Instant};
 
 use crate::cells::Cell;
+use crate::database::Dialect;
 use crate::machine::Machine;
 use crate::measure::Bench;
 use crate::report::Report;
@@ -49,12 +52,14 @@ struct Request {
     quick: bool,
     list: bool,
     rounds: Option<usize>,
+    soak: Option<usize>,
     words: Vec<String>,
 }
 
 impl Request {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut request = Self { quick: false, list: false, rounds: None, words: Vec::new() };
+        let mut request =
+            Self { quick: false, list: false, rounds: None, soak: None, words: Vec::new() };
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -65,6 +70,10 @@ impl Request {
                 "--rounds" => {
                     let rounds = arguments.next().ok_or("--rounds wants a number")?;
                     request.rounds = Some(rounds.parse()?);
+                }
+                "--soak" => {
+                    let events = arguments.next().ok_or("--soak wants a number of events")?;
+                    request.soak = Some(events.parse()?);
                 }
                 option if option.starts_with('-') => {
                     return Err(format!("{option} is no option of this benchmark").into());
@@ -94,6 +103,17 @@ async fn main() -> Result<()> {
     }
     let started = Instant::now();
     let bench = Bench::start(request.quick).await?;
+    if let Some(events) = request.soak {
+        let asked = |dialect: &Dialect| {
+            request.words.is_empty()
+                || request.words.iter().any(|word| *word == dialect.to_string())
+        };
+        for dialect in Dialect::BOTH.into_iter().filter(asked) {
+            let soaked = soak::soak(&bench, dialect, events).await?;
+            say(&serde_json::to_string(&soaked)?);
+        }
+        return Ok(());
+    }
     let rounds = request.rounds.unwrap_or(bench.scale.rounds).max(1);
     let machine = Machine::look(Stream::start().await?.version());
     let mut report = Report::new(request.quick, rounds, &cells, machine);

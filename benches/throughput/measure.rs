@@ -141,7 +141,7 @@ impl Bench {
         }
     }
 
-    async fn database(&self, dialect: Dialect, connections: usize) -> Result<Database> {
+    pub(crate) async fn database(&self, dialect: Dialect, connections: usize) -> Result<Database> {
         let name = format!("bench_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         Database::create(dialect, &self.cluster, &name, u32::try_from(connections)?).await
     }

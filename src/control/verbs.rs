@@ -1,6 +1,6 @@
 //! Everything that can be asked, in one list.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use schemars::Schema;
 
 use super::documents::{
     AgentKey, AgentListReply, AgentListRequest, AgentReply, AgentSetRequest, ConfigurationReply,
@@ -8,6 +8,7 @@ use super::documents::{
     PauseRequest, PausesReply, PausesRequest, ResumeReply, ResumeRequest,
 };
 use super::error::ControlError;
+use crate::schemas::{answered, asked};
 
 /// What every subject begins with.
 pub const SUBJECTS: &str = "wakegate.control";
@@ -138,20 +139,6 @@ impl Verb {
 #[must_use]
 pub fn error_schema() -> Schema {
     answered::<ControlError>()
-}
-
-/// The schema of a document that is read.
-fn asked<T: JsonSchema>() -> Schema {
-    generator(SchemaSettings::for_deserialize).into_root_schema_for::<T>()
-}
-
-/// The schema of a document that is written.
-fn answered<T: JsonSchema>() -> Schema {
-    generator(SchemaSettings::for_serialize).into_root_schema_for::<T>()
-}
-
-fn generator(contract: fn(SchemaSettings) -> SchemaSettings) -> SchemaGenerator {
-    contract(SchemaSettings::draft2020_12()).into_generator()
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Reports wakes that the stream removed undecided: nothing can decide them any more, and nothing
 //! may pass over them silently.
 
-use serde_json::json;
-
 use super::process::{BatchEnd, Bench};
 use super::watch::Lost;
 use crate::audit::{AuditClass, AuditEvent, AuditLog};
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::LaneConsumer;
 use crate::metrics::HoldCause;
+use crate::schemas::LostWakes;
 use crate::store::{BatchRecord, LaneCursor, RecordError, Store};
 use crate::wake::WakeId;
 
@@ -62,22 +61,22 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         let of = lost.lane.map_or_else(|| "any".to_owned(), |lane| lane.to_string());
         let wake_id =
             WakeId::derive(&format!("{}/lost/{of}", self.lane.stream), lost.up_to, created);
-        let record = json!({
-            "outcome": "lost",
-            "reason": "removed",
-            "wakes": lost.wakes,
-            "stream": &*self.lane.stream,
-            "lane": lost.lane,
-            "after_sequence": lost.after,
-            "up_to_sequence": lost.up_to,
-            "noticed_at": self.clock.now(),
-        });
+        let record = LostWakes {
+            outcome: "lost",
+            reason: "removed",
+            wakes: lost.wakes,
+            stream: self.lane.stream.to_string(),
+            lane: lost.lane,
+            after_sequence: lost.after,
+            up_to_sequence: lost.up_to,
+            noticed_at: self.clock.now(),
+        };
         AuditEvent {
             wake_id,
             class: AuditClass::Lost,
             reason: "removed".to_owned(),
             organization_token: "-".to_owned(),
-            record: record.to_string(),
+            record: record.to_json(),
         }
     }
 }

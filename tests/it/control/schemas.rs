@@ -11,138 +11,8 @@ use wakegate::health::Health;
 use wakegate::store::StoreOptions;
 use wakegate::store::sqlite::SqliteStore;
 
+use crate::harness::schema::{faults, hold, schema};
 use crate::harness::{golden, sqlite};
-
-/// The file of a schema, by its name.
-pub fn schema(name: &str) -> Value {
-    let file = golden::repository().join(format!("docs/schemas/control-{name}.json"));
-    let text = std::fs::read_to_string(&file);
-    serde_json::from_str(&text.unwrap_or_else(|e| panic!("{}: {e}", file.display()))).unwrap()
-}
-
-/// Everything about a value that a schema does not allow: of JSON Schema what these schemas use, and
-/// an error for what they should ever use beside it.
-pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
-    let mut faults = Vec::new();
-    look(schema, schema, value, "", &mut faults);
-    faults
-}
-
-/// Keywords that say nothing of a value, that are looked at in [`below`], or above.
-const KNOWN: [&str; 16] = [
-    "$schema",
-    "title",
-    "description",
-    "$defs",
-    "default",
-    "format",
-    "const",
-    "enum",
-    "minimum",
-    "maximum",
-    "properties",
-    "additionalProperties",
-    "items",
-    "$ref",
-    "anyOf",
-    "oneOf",
-];
-
-fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
-    let Some(schema) = schema.as_object() else {
-        if schema == &json!(false) {
-            faults.push(format!("{at}: nothing is allowed here"));
-        }
-        return;
-    };
-    let mut fault = |what: String| faults.push(format!("{at}: {what}"));
-    for (keyword, wanted) in schema {
-        match keyword.as_str() {
-            "type" => {
-                let types: Vec<&Value> =
-                    wanted.as_array().map_or_else(|| vec![wanted], |types| types.iter().collect());
-                if !types.iter().any(|kind| is_of(kind.as_str().unwrap(), value)) {
-                    fault(format!("{value} is no {wanted}"));
-                }
-            }
-            "const" if wanted != value => fault(format!("{value} is not {wanted}")),
-            "enum" if !wanted.as_array().unwrap().contains(value) => {
-                fault(format!("{value} is none of {wanted}"));
-            }
-            "minimum" if value.as_f64() < wanted.as_f64() => fault(format!("{value} is too small")),
-            "maximum" if value.as_f64() > wanted.as_f64() => fault(format!("{value} is too large")),
-            "minLength" | "maxLength" => {
-                let length = value.as_str().map(|text| text.chars().count() as u64);
-                let limit = wanted.as_u64();
-                let wrong = if keyword == "minLength" { length < limit } else { length > limit };
-                if length.is_some() && wrong {
-                    fault(format!("{keyword} is {wanted}"));
-                }
-            }
-            "required" => {
-                for name in wanted.as_array().unwrap() {
-                    if value.get(name.as_str().unwrap()).is_none() {
-                        fault(format!("{name} is missing"));
-                    }
-                }
-            }
-            known if KNOWN.contains(&known) => {}
-            other => fault(format!("the schema uses {other}, which this test does not know")),
-        }
-    }
-    below(root, schema, value, at, faults);
-}
-
-fn below(
-    root: &Value,
-    schema: &Map<String, Value>,
-    value: &Value,
-    at: &str,
-    faults: &mut Vec<String>,
-) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let additional = schema.get("additionalProperties");
-    for (name, held) in value.as_object().into_iter().flatten() {
-        let wanted = properties.and_then(|properties| properties.get(name)).or(additional);
-        if let Some(wanted) = wanted {
-            look(root, wanted, held, &format!("{at}/{name}"), faults);
-        }
-    }
-    if let Some(items) = schema.get("items") {
-        for (nth, held) in value.as_array().into_iter().flatten().enumerate() {
-            look(root, items, held, &format!("{at}/{nth}"), faults);
-        }
-    }
-    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let target =
-            root.pointer(reference.strip_prefix('#').unwrap()).expect("it leads somewhere");
-        look(root, target, value, at, faults);
-    }
-    for keyword in ["anyOf", "oneOf"] {
-        let Some(any) = schema.get(keyword).and_then(Value::as_array) else { continue };
-        let fits = any.iter().any(|one| {
-            let mut inner = Vec::new();
-            look(root, one, value, at, &mut inner);
-            inner.is_empty()
-        });
-        if !fits {
-            faults.push(format!("{at}: {value} is none of {keyword}"));
-        }
-    }
-}
-
-fn is_of(kind: &str, value: &Value) -> bool {
-    match kind {
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "null" => value.is_null(),
-        other => panic!("a type that this test does not know: {other}"),
-    }
-}
 
 #[test]
 fn the_schemas_are_current() {
@@ -216,30 +86,30 @@ async fn what_is_read_is_what_the_schema_of_the_request_says() {
         answer.is_ok() || answer.is_err_and(|code| of_rows.contains(&code))
     };
     for verb in Verb::ALL {
-        let schema = schema(&format!("{}-request", verb.name()));
+        let name = format!("control-{}-request", verb.name());
         let request = whole(verb);
-        assert_eq!(faults(&schema, &request), Vec::<String>::new(), "{verb:?}");
+        hold(&name, &request);
         assert!(understood(read(verb, &request).await), "{verb:?}");
-        let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+        let properties = schema(&name)["properties"].as_object().cloned().unwrap_or_default();
         let fields = request.as_object().unwrap();
         let names = |fields: &Map<String, Value>| fields.keys().cloned().collect::<BTreeSet<_>>();
         assert_eq!(names(&properties), names(fields), "{verb:?} has every field");
-        for name in fields.keys() {
+        for field in fields.keys() {
             let mut without = request.clone();
-            without.as_object_mut().unwrap().remove(name);
-            let allowed = faults(&schema, &without).is_empty();
+            without.as_object_mut().unwrap().remove(field);
+            let allowed = faults(&name, &without).is_empty();
             let answer = read(verb, &without).await;
             // The organization is wanted with the scope organization, which no schema here says.
-            let scoped = name == "organization_id" && fields.contains_key("scope");
-            assert_eq!(understood(answer), allowed && !scoped, "{verb:?} without {name}");
+            let scoped = field == "organization_id" && fields.contains_key("scope");
+            assert_eq!(understood(answer), allowed && !scoped, "{verb:?} without {field}");
             let mut wrong = request.clone();
-            wrong[name] = json!([true]);
-            assert!(!faults(&schema, &wrong).is_empty(), "{verb:?} with a wrong {name}");
-            assert_eq!(read(verb, &wrong).await, Err("invalid_field"), "{verb:?} {name}");
+            wrong[field] = json!([true]);
+            assert!(!faults(&name, &wrong).is_empty(), "{verb:?} with a wrong {field}");
+            assert_eq!(read(verb, &wrong).await, Err("invalid_field"), "{verb:?} {field}");
         }
         let mut more = request.clone();
         more["typo"] = json!(1);
-        assert!(!faults(&schema, &more).is_empty(), "{verb:?} with a typo");
+        assert!(!faults(&name, &more).is_empty(), "{verb:?} with a typo");
         assert_eq!(read(verb, &more).await, Err("unknown_field"), "{verb:?}");
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use wakegate::wake::decode::{BODY_BYTES_MAX, Content, Event, Message, RejectReason, decode};
 use wakegate::wake::token::token;
 
+use crate::harness::schema;
 use crate::messages::message_on;
 
 /// See the module.
@@ -13,6 +14,24 @@ pub fn target(bytes: &[u8]) {
         let event = decode(&message);
         assert_eq!(format!("{event:?}"), format!("{:?}", decode(&message)), "the same each time");
         assert_harmless(&message, &event);
+        assert_described(&message, &event);
+    }
+}
+
+/// What is taken is as the schema of its type says: a publisher that keeps to it is understood, and
+/// one that is understood keeps to it.
+fn assert_described(message: &Message, event: &Event) {
+    let schema = match &event.content {
+        Content::Rejected(_) => return,
+        Content::NoWake(_) => "event-task-mutated-v1",
+        Content::Wake(_) => match serde_json::from_slice::<Value>(&message.body) {
+            Ok(body) if body["type"] == "task.mutated.v1" => "event-task-mutated-v1",
+            _ => "event-wake-requested-v1",
+        },
+    };
+    // Payloads are kept as written: a number or a depth that this parser refuses may be in one.
+    if let Ok(body) = serde_json::from_slice(&message.body) {
+        schema::hold(schema, &body);
     }
 }
 

@@ -9,6 +9,7 @@ use wakegate::wake::decode::{Content, decode};
 use wakegate::wake::{UtcMicros, WakeId};
 
 use super::decode::messages;
+use crate::harness::schema;
 
 /// See the module.
 pub fn target(bytes: &[u8]) {
@@ -32,6 +33,7 @@ pub fn target(bytes: &[u8]) {
             let json = record.to_json();
             assert!(!json.contains(|c: char| c < ' '), "one line: {json:?}");
             let parsed: Value = serde_json::from_str(&json).unwrap();
+            schema::hold("outcome", &parsed);
             assert_eq!(parsed["outcome"], record.outcome.as_str());
             let same = |name: &str, wanted: Option<String>| {
                 assert_eq!(parsed.get(name).and_then(Value::as_str), wanted.as_deref(), "{name}");

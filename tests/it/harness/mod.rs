@@ -13,6 +13,7 @@ pub mod outside;
 pub mod postgres;
 pub mod prometheus;
 pub mod proxy;
+pub mod schema;
 pub mod sqlite;
 pub mod tools;
 pub mod worker;

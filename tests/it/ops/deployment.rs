@@ -17,13 +17,19 @@ use crate::harness::http::get;
 use crate::harness::nats::Nats;
 use crate::harness::sqlite;
 use crate::harness::tools::yaml;
+use crate::harness::until_some;
 use crate::harness::worker::Worker;
 
 const KUBERNETES: &str = "ops/kubernetes";
 const UNIT: &str = "ops/systemd/wakegate.service";
 const ENVIRONMENT_FILE: &str = "ops/systemd/wakegate.env";
 /// URLs may hold passwords.
-const SECRETS: [&str; 2] = ["WAKEGATE_NATS_URL", "WAKEGATE_DATABASE_URL"];
+const SECRETS: [&str; 4] = [
+    "WAKEGATE_NATS_URL",
+    "WAKEGATE_DATABASE_URL",
+    "WAKEGATE_CONTROL_NATS_URL",
+    "WAKEGATE_CONTROL_DATABASE_URL",
+];
 
 type Variables = BTreeMap<String, String>;
 
@@ -70,8 +76,16 @@ fn variables(container: &Value, secrets: &Variables) -> Variables {
         let name = text(&variable, "name").to_owned();
         let secret = !variable["valueFrom"]["secretKeyRef"].is_null();
         assert_eq!(secret, SECRETS.contains(&name.as_str()), "what is secret: {variable}");
-        let value =
-            if secret { secrets[&name].clone() } else { text(&variable, "value").to_owned() };
+        let value = if secret {
+            match secrets.get(&name) {
+                Some(value) => value.clone(),
+                // The container starts without a variable whose secret may be missing.
+                None if variable["valueFrom"]["secretKeyRef"]["optional"] == true => continue,
+                None => panic!("there is no secret for {name}"),
+            }
+        } else {
+            text(&variable, "value").to_owned()
+        };
         variables.insert(name, value);
     }
     variables
@@ -91,7 +105,7 @@ fn command(directory: &Path, container: &Value, secrets: &Variables) -> Command 
 async fn what_kubernetes_is_told_to_run_prepares_the_servers_and_becomes_ready() {
     let nats = Nats::start().await;
     let (directory, database_url) = sqlite::empty_database();
-    let secrets: Variables =
+    let mut secrets: Variables =
         [("WAKEGATE_NATS_URL", nats.url()), ("WAKEGATE_DATABASE_URL", database_url)]
             .map(|(name, value)| (name.to_owned(), value))
             .into();
@@ -115,6 +129,19 @@ async fn what_kubernetes_is_told_to_run_prepares_the_servers_and_becomes_ready()
     let annotations = &object("Deployment")["spec"]["template"]["metadata"]["annotations"];
     let metrics = get(worker.addr(), text(annotations, "prometheus.io/path")).await;
     assert!(metrics.body.contains("wakegate_build_info"), "{}", metrics.body);
+    drop(worker);
+
+    // With users of its own for operators, it is these that answer them.
+    let own = Nats::start().await;
+    let control =
+        [("NATS_URL", own.url()), ("DATABASE_URL", secrets["WAKEGATE_DATABASE_URL"].clone())];
+    secrets.extend(control.map(|(name, value)| (format!("WAKEGATE_CONTROL_{name}"), value)));
+    let worker = Worker::spawn(command(directory.path(), container, &secrets)).await;
+    worker.ready().await;
+    let operator = async_nats::connect(own.url()).await.unwrap();
+    let counts = async || operator.request("wakegate.control.counts", "".into()).await.ok();
+    let counts = until_some(counts, || "nobody answers operators".to_owned()).await;
+    assert!(!counts.payload.is_empty(), "{counts:?}");
 }
 
 #[test]

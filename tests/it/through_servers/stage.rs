@@ -22,7 +22,7 @@ use crate::harness::outside::Outside;
 use crate::harness::postgres::{self, TestDatabase};
 use crate::harness::worker::Worker;
 use crate::harness::world::Published;
-use crate::harness::{PATIENCE, sqlite, until_some};
+use crate::harness::{PATIENCE, schema, sqlite, until_some};
 
 /// Which database the worker is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,6 +227,7 @@ impl Stage {
                 }
                 let message = outcomes.arriving.next().await.expect("the subscription lives");
                 let record = serde_json::from_slice(&message.payload).expect("a record is JSON");
+                schema::hold("outcome", &record);
                 outcomes.arrived.entry(message.subject.to_string()).or_default().push(record);
             }
         };
@@ -248,10 +249,13 @@ impl Stage {
         for sequence in 1..=last {
             let message = stream.get_raw_message(sequence).await.unwrap();
             let id = message.headers.get("Nats-Msg-Id").map(|id| id.as_str().to_owned());
+            let record = serde_json::from_slice(&message.payload).unwrap();
+            let lost = message.subject.starts_with("wake-audit.lost.");
+            schema::hold(if lost { "outcome-lost" } else { "outcome" }, &record);
             events.push(Audited {
                 subject: message.subject.to_string(),
                 message_id: id.expect("an audit event has a message id"),
-                record: serde_json::from_slice(&message.payload).unwrap(),
+                record,
             });
         }
         events
