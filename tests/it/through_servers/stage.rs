@@ -250,8 +250,8 @@ impl Stage {
             let message = stream.get_raw_message(sequence).await.unwrap();
             let id = message.headers.get("Nats-Msg-Id").map(|id| id.as_str().to_owned());
             let record = serde_json::from_slice(&message.payload).unwrap();
-            let lost = message.subject.starts_with("wake-audit.lost.");
-            schema::hold(if lost { "outcome-lost" } else { "outcome" }, &record);
+            let of_lost_wakes = message.subject.starts_with("wake-audit.lost.");
+            schema::hold(if of_lost_wakes { "outcome-lost" } else { "outcome" }, &record);
             events.push(Audited {
                 subject: message.subject.to_string(),
                 message_id: id.expect("an audit event has a message id"),
