@@ -14,8 +14,8 @@ use std::time::Duration;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use tokio::runtime::{Builder, Runtime};
-use wakegate::admission::decide_batch;
 use wakegate::admission::facts::{CountedRuns, Facts, Pauses, QueuedRuns};
+use wakegate::admission::{Shadows, decide_batch};
 use wakegate::audit::AckPermit;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::clock::Clock;
@@ -57,7 +57,7 @@ fn deciding(bencher: Bencher<'_, '_>) {
     bencher
         .counter(ItemsCount::new(BATCH))
         .with_inputs(nothing_known)
-        .bench_local_refs(|facts| decide_batch(facts, &wakes));
+        .bench_local_refs(|facts| decide_batch(facts, &wakes, Shadows::default()));
 }
 
 /// From deliveries to acknowledgements, on a store and an audit log in memory.
@@ -157,6 +157,7 @@ fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
             ack_wait: Duration::from_secs(12),
             pin_timeout: Duration::from_secs(5),
         },
+        shadows: Shadows::default(),
         holding: tokio::sync::watch::Sender::new(None),
     }
 }

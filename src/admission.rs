@@ -7,6 +7,7 @@ pub mod decision;
 pub mod engine;
 pub mod facts;
 pub mod gates;
+pub mod shadow;
 pub mod sight;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ pub use self::decision::{Decision, Degraded, DuplicateKind, Refusal};
 pub use self::engine::{Decided, Hold, decide_batch};
 pub use self::facts::Facts;
 pub use self::gates::{GATES, Gate, GateName, Posture, Verdict};
+pub use self::shadow::{Shadowed, Shadows};
 pub use self::sight::Sight;
 
 /// N: agent-initiated assignment wakes that one task may have admitted in one window

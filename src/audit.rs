@@ -1,4 +1,5 @@
-//! The audit log: refusals, degraded admissions and rejections, published to `WAKE_AUDIT`.
+//! The audit log: refusals, those of gates in shadow included, degraded admissions and rejections,
+//! published to `WAKE_AUDIT`.
 //!
 //! An [`Audited`] is the proof that a batch is durable and that everything operators must learn of
 //! it is on the audit stream. It can be made only from a [`Recorded`], and only it acknowledges.
@@ -24,6 +25,8 @@ pub enum AuditClass {
     Refused,
     /// A wake admitted though a gate could not do its work.
     Degraded,
+    /// A wake that a gate in shadow let through.
+    WouldRefuse,
     /// An event that is no wake.
     Rejected,
     /// Wakes that the stream no longer had when they were to be decided.
@@ -37,6 +40,7 @@ impl AuditClass {
         match self {
             Self::Refused => "refused",
             Self::Degraded => "degraded",
+            Self::WouldRefuse => "would_refuse",
             Self::Rejected => "rejected",
             Self::Lost => "lost",
         }

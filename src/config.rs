@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
+use crate::admission::Shadows;
 use crate::broker::TlsFiles;
 
 /// The file that is read where none is named, if it is there.
@@ -40,6 +41,8 @@ pub struct Config {
     pub streams: StreamsConfig,
     /// `[lanes]`
     pub lanes: LanesConfig,
+    /// `[gates.…]`
+    pub gates: GatesConfig,
     /// `[control]`
     pub control: ControlConfig,
     /// `[shutdown]`
@@ -105,6 +108,13 @@ pub struct LanesConfig {
     pub store_away_give_up: Duration,
     /// `lanes.spread`
     pub spread: bool,
+}
+
+/// What the gates do.
+#[derive(Debug, Clone, Copy)]
+pub struct GatesConfig {
+    /// `gates.….mode`
+    pub shadows: Shadows,
 }
 
 /// How operators are answered.
@@ -274,6 +284,7 @@ impl Config {
                 store_away_give_up: Duration::ZERO,
                 spread: true,
             },
+            gates: GatesConfig { shadows: Shadows::default() },
             control: ControlConfig {
                 enabled: true,
                 nats_url: None,

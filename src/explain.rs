@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub use self::event::message;
 pub use self::walk::{Conclusion, GateLine, Walk, walk};
+use crate::admission::Shadows;
 use crate::lane::facts::load;
 use crate::store::{LaneCursor, Store};
 use crate::wake::decode::{Content, Envelope, Message, NoWake, RejectReason, Rejection, decode};
@@ -54,11 +55,11 @@ impl Explanation {
 }
 
 /// Tells what would become of a message that is not on the stream yet ([`message`] makes one), if
-/// the stream stored it at its instant.
+/// the stream stored it at its instant, by a worker whose gates in shadow are these.
 ///
 /// A read that fails is told as what the gate makes of it; nothing is retried beyond what the worker
 /// retries itself.
-pub async fn explain<S: Store>(store: &S, message: &Message) -> Explanation {
+pub async fn explain<S: Store>(store: &S, message: &Message, shadows: Shadows) -> Explanation {
     let event = decode(message);
     let told = match event.content {
         Content::NoWake(no_wake) => Told::NoWake(no_wake),
@@ -72,7 +73,7 @@ pub async fn explain<S: Store>(store: &S, message: &Message) -> Explanation {
                     fault,
                     body: message.body.clone(),
                 }),
-                None => Told::Wake { walk: walk(&loaded.facts, &wake), wake },
+                None => Told::Wake { walk: walk(&loaded.facts, &wake, shadows), wake },
             }
         }
     };

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::admission::{GateName, Shadows};
 use crate::clock::Clock;
 use crate::shutdown::Shutdown;
 use crate::wake::UtcMicros;
@@ -76,6 +77,9 @@ pub struct Report {
     pub ready: bool,
     /// Whether it is ending.
     pub shutting_down: bool,
+    /// The gates that are in shadow, and refuse nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates_in_shadow: Vec<&'static str>,
     /// Each component, by name.
     pub components: BTreeMap<Component, ComponentReport>,
 }
@@ -86,6 +90,7 @@ pub struct Health {
     components: Arc<Mutex<BTreeMap<Component, ComponentReport>>>,
     clock: Clock,
     shutdown: Shutdown,
+    shadows: Shadows,
 }
 
 impl Health {
@@ -106,7 +111,14 @@ impl Health {
             let standby = report(ComponentState::Standby, "not owned by this worker");
             components.insert(Component::Lane(lane), standby);
         }
-        Self { components: Arc::new(Mutex::new(components)), clock, shutdown }
+        let components = Arc::new(Mutex::new(components));
+        Self { components, clock, shutdown, shadows: Shadows::default() }
+    }
+
+    /// The same, with gates in shadow. That takes nothing from readiness: it is as configured.
+    #[must_use]
+    pub fn with_shadows(self, shadows: Shadows) -> Self {
+        Self { shadows, ..self }
     }
 
     /// A component works.
@@ -147,6 +159,7 @@ impl Health {
         Report {
             ready: self.ready(),
             shutting_down: self.shutdown.is_requested(),
+            gates_in_shadow: self.shadows.gates().map(GateName::as_str).collect(),
             components: self.lock().clone(),
         }
     }
@@ -241,6 +254,15 @@ mod tests {
         clock.set(seconds(3));
         health.ok(Component::Database);
         assert_eq!((database(&health).since, database(&health).reason), (seconds(3), None));
+    }
+
+    #[test]
+    fn gates_in_shadow_are_told_and_take_nothing_from_readiness() {
+        let (health, _, _) = worker(1);
+        servers_answer(&health);
+        let health = health.with_shadows(Shadows::of(&[GateName::Pause, GateName::AgentStatus]));
+        assert!(health.ready());
+        assert_eq!(health.report().gates_in_shadow, ["agent_status", "pause"]);
     }
 
     #[test]

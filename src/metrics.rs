@@ -35,6 +35,7 @@ struct Families {
     lanes: u32,
     wakes: IntCounterVec,
     refusals: IntCounterVec,
+    would_refuse: IntCounterVec,
     rejected: IntCounterVec,
     assignment_allowance: IntCounterVec,
     dedup: IntCounterVec,
@@ -81,6 +82,12 @@ impl Metrics {
     /// A gate declined a wake.
     pub fn refused(&self, refusal: &Refusal) {
         self.0.refusals.with_label_values(&[refusal.as_str()]).inc();
+    }
+
+    /// A gate in shadow would have declined a wake.
+    pub fn would_refuse(&self, refusal: &Refusal) {
+        let labels = [refusal.gate().as_str(), refusal.as_str()];
+        self.0.would_refuse.with_label_values(&labels).inc();
     }
 
     /// An event was itself at fault.

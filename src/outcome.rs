@@ -74,6 +74,9 @@ pub struct OutcomeRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub degraded_reason: Option<&'static str>,
+    /// What gates in shadow would have refused it for, in the order of the gates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub would_refuse: Vec<WouldRefuse>,
     /// The run: its own, or the one it met.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "uuid"))]
@@ -153,13 +156,43 @@ pub struct OutcomeRecord {
     pub body_base64: Option<String>,
 }
 
+/// A refusal that was none, because its gate is in shadow; its fields are those of a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WouldRefuse {
+    /// The gate.
+    pub gate: &'static str,
+    /// What it would have refused for.
+    pub reason: &'static str,
+    /// Admitted wakes in the window, as the allowance counted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub observed_count: Option<u32>,
+    /// N, of the allowance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub allowance: Option<u32>,
+    /// W in seconds, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub window_seconds: Option<u64>,
+    /// When, with nothing else admitted, the gate would let the next wake pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub retry_at: Option<UtcMicros>,
+    /// The pause in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub pause_id: Option<String>,
+}
+
 impl OutcomeRecord {
-    /// The record of a wake.
+    /// The record of a wake, and of what gates in shadow would have refused it for.
     #[must_use]
     pub fn of_wake(
         envelope: &Envelope,
         wake: &Wake,
         decision: &Decision,
+        would_refuse: &[Refusal],
         decided_at: UtcMicros,
     ) -> Self {
         let mut record = Self::blank(envelope, decided_at);
@@ -182,6 +215,10 @@ impl OutcomeRecord {
             Decision::Refuse(refusal) => record.refused(refusal),
             Decision::Repeat(prior) => record.repeated(prior),
         }
+        record.would_refuse = would_refuse
+            .iter()
+            .map(|refusal| Self::blank(envelope, decided_at).in_shadow(refusal))
+            .collect();
         record
     }
 
@@ -225,6 +262,7 @@ impl OutcomeRecord {
             outcome: OutcomeKind::Queued,
             reason: None,
             degraded_reason: None,
+            would_refuse: Vec::new(),
             run_id: None,
             producer: envelope.producer.clone(),
             organization_id: None,
@@ -277,6 +315,20 @@ impl OutcomeRecord {
                 self.observed_count = Some(*observed_count);
                 self.retry_at = Some(*retry_at);
             }
+        }
+    }
+
+    /// Of a blank record, what a refusal would have said in it.
+    fn in_shadow(mut self, refusal: &Refusal) -> WouldRefuse {
+        self.refused(refusal);
+        WouldRefuse {
+            gate: refusal.gate().as_str(),
+            reason: refusal.as_str(),
+            observed_count: self.observed_count,
+            allowance: self.allowance,
+            window_seconds: self.window_seconds,
+            retry_at: self.retry_at,
+            pause_id: self.pause_id,
         }
     }
 

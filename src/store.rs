@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 pub use self::options::{StoreOptions, UrlError};
 pub use self::schema::{MigrateError, SchemaState};
+use crate::admission::Shadowed;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 use crate::wake::{
@@ -90,6 +91,8 @@ pub struct BatchRecord {
     pub keys: Vec<NewKey>,
     /// Refusals to put on record.
     pub refusals: Vec<RefusedWake>,
+    /// What gates in shadow would have refused, to put on record.
+    pub shadowed: Vec<ShadowedWake>,
     /// Every wake that the record decides, those that write nothing included.
     pub covers: Vec<WakeId>,
 }
@@ -107,6 +110,7 @@ impl BatchRecord {
             merged_wakes: Vec::new(),
             keys: Vec::new(),
             refusals: Vec::new(),
+            shadowed: Vec::new(),
             covers: Vec::new(),
         }
     }
@@ -117,7 +121,8 @@ impl BatchRecord {
             && self.merges.is_empty()
             && self.merged_wakes.is_empty()
             && self.keys.is_empty()
-            && self.refusals.is_empty())
+            && self.refusals.is_empty()
+            && self.shadowed.is_empty())
     }
 
     /// Whether the fence is to be moved by compare-and-set. A batch that neither moves nor writes
@@ -186,6 +191,17 @@ pub struct RefusedWake {
     pub wake: Arc<Wake>,
     /// The reason, of a closed set.
     pub reason: &'static str,
+    /// The outcome record, JSON.
+    pub record: String,
+}
+
+/// A row of `shadowed_wakes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShadowedWake {
+    /// The wake.
+    pub wake: Arc<Wake>,
+    /// What gates in shadow would have refused it for, of a closed set, in the order of the gates.
+    pub reasons: Vec<&'static str>,
     /// The outcome record, JSON.
     pub record: String,
 }
@@ -259,6 +275,12 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         wakes: &[WakeId],
     ) -> impl Future<Output = Result<HashMap<WakeId, PriorOutcome>, StoreError>> + Send;
+
+    /// Gate 0: of which of these wakes it is on record that gates in shadow would have refused them.
+    fn read_shadowed(
+        &self,
+        wakes: &[WakeId],
+    ) -> impl Future<Output = Result<HashMap<WakeId, Shadowed>, StoreError>> + Send;
 
     /// Gate 1: the status of those agents that have one.
     fn read_agents(

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::spread::Spread;
+use crate::admission::Shadows;
 use crate::audit::jetstream::JetStreamAudit;
 use crate::broker::{self, Broker, BrokerOptions, Link};
 use crate::clock::Clock;
@@ -41,6 +42,8 @@ pub struct Worker<S> {
     pub topology: Topology,
     /// Limits of every lane; the two times of the server's are taken from the topology.
     pub lanes: LaneOptions,
+    /// Which gates only say what they would refuse.
+    pub shadows: Shadows,
     /// Longest that the end may take once it was asked for.
     pub shutdown_deadline: Duration,
     /// Share the lanes with the other replicas.
@@ -181,6 +184,7 @@ impl<S: Database> Worker<S> {
                     lane,
                 },
                 options: self.lanes,
+                shadows: self.shadows,
                 holding: tokio::sync::watch::Sender::new(None),
             })
             .collect();

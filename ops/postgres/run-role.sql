@@ -23,7 +23,7 @@ GRANT UPDATE (payload, task_id, actor_type, actor_id, task_unusable, coalesced_c
     ON runs TO wakegate_run;
 
 -- What was decided stays.
-GRANT SELECT, INSERT ON merged_wakes, refused_wakes, wake_keys TO wakegate_run;
+GRANT SELECT, INSERT ON merged_wakes, refused_wakes, shadowed_wakes, wake_keys TO wakegate_run;
 
 -- The lanes' cursors, and attempts at one wake alone, which are taken back.
 GRANT SELECT, INSERT, UPDATE ON lanes TO wakegate_run;

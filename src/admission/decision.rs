@@ -1,5 +1,6 @@
 //! What became of a wake, as values.
 
+use super::gates::GateName;
 use crate::wake::{RunId, UtcMicros};
 
 /// What the gates concluded about one wake. A refusal is a result, not an error.
@@ -169,6 +170,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// What each gate that refuses can refuse for, in order.
+    pub const BY_GATE: [(GateName, &'static [&'static str]); GateName::REFUSING.len()] = [
+        (GateName::AgentStatus, &["agent_paused", "agent_stopped", "agent_pending_approval"]),
+        (GateName::Pause, &["platform_paused", "organization_paused"]),
+        (GateName::Allowance, &["allowance_exhausted"]),
+    ];
+
     /// Every reason a wake can be refused for (labels; `capacity_exhausted` is gate 6's).
     pub const REASONS: [&'static str; 7] = [
         "agent_paused",
@@ -179,6 +187,18 @@ impl Refusal {
         "allowance_exhausted",
         "capacity_exhausted",
     ];
+
+    /// The gate that refuses so.
+    #[must_use]
+    pub const fn gate(&self) -> GateName {
+        match self {
+            Self::AgentPaused | Self::AgentStopped | Self::AgentPendingApproval => {
+                GateName::AgentStatus
+            }
+            Self::PlatformPaused { .. } | Self::OrganizationPaused { .. } => GateName::Pause,
+            Self::AllowanceExhausted { .. } => GateName::Allowance,
+        }
+    }
 
     /// As column, subject token and label.
     #[must_use]

@@ -3,10 +3,11 @@
 //! **Law: a batch decides as its wakes would one at a time.** `tests` hold it against a serial
 //! model written independently.
 
-use super::decision::{Decision, Degraded};
+use super::decision::{Decision, Degraded, Refusal};
 use super::facts::{Facts, KeySightings, MergeBucket, ReadFailure};
 use super::gates::allowance;
 use super::gates::{GATES, GateName, Posture, Verdict};
+use super::shadow::{Shadows, WouldRefuse};
 use crate::wake::{Payload, RunId, Wake};
 
 /// What became of a batch: decisions for its first wakes, and why the rest has to wait.
@@ -14,6 +15,8 @@ use crate::wake::{Payload, RunId, Wake};
 pub struct Decided {
     /// One decision for each of the first wakes, in order.
     pub decisions: Vec<Decision>,
+    /// What gates in shadow would have refused of these.
+    pub would_refuse: WouldRefuse,
     /// Set where a gate held before the end: the wake after the last decision, and all behind it,
     /// wait for fresh facts.
     pub held: Option<Hold>,
@@ -34,31 +37,50 @@ pub struct Hold {
 ///
 /// A wake that needs a fact that could not be read ends the batch there, as it would end the lane's
 /// progress were wakes decided one at a time; wakes that do not need it are not affected.
-pub fn decide_batch(facts: &mut Facts, wakes: &[&Wake]) -> Decided {
-    let mut decisions = Vec::with_capacity(wakes.len());
-    for wake in wakes {
-        match decide(facts, wake) {
-            Ok(decision) => {
+pub fn decide_batch(facts: &mut Facts, wakes: &[&Wake], shadows: Shadows) -> Decided {
+    let mut decided = Decided {
+        decisions: Vec::with_capacity(wakes.len()),
+        would_refuse: WouldRefuse::new(),
+        held: None,
+    };
+    for (index, wake) in wakes.iter().enumerate() {
+        match decide(facts, wake, shadows) {
+            Ok((decision, refusals)) => {
                 note(facts, wake, &decision);
-                decisions.push(decision);
+                decided.decisions.push(decision);
+                let refusals = refusals.into_iter().map(|refusal| (index, refusal));
+                decided.would_refuse.extend(refusals);
             }
-            Err(hold) => return Decided { decisions, held: Some(hold) },
+            Err(hold) => {
+                decided.held = Some(hold);
+                break;
+            }
         }
     }
-    Decided { decisions, held: None }
+    decided
 }
 
-/// Walks the gates for one wake.
+/// Walks the gates for one wake. Beside the decision stands what gates in shadow, up to the one that
+/// concluded, would have refused it for.
 ///
 /// # Errors
-/// [`Hold`] where a gate needed a fact that could not be read and is not open.
-pub fn decide(facts: &Facts, wake: &Wake) -> Result<Decision, Hold> {
+/// [`Hold`] where a gate needed a fact that could not be read and is not open. That is so in shadow
+/// too: what a gate would have done cannot be told of facts that are not there.
+pub fn decide(
+    facts: &Facts,
+    wake: &Wake,
+    shadows: Shadows,
+) -> Result<(Decision, Vec<Refusal>), Hold> {
     let mut degraded = None;
+    let mut would_refuse = Vec::new();
     for gate in GATES {
         match (gate.check)(facts, wake) {
             Ok(Verdict::Pass) => {}
             Ok(Verdict::PassDegraded(note)) => degraded = Some(note),
-            Ok(Verdict::Conclude(decision)) => return Ok(decision),
+            Ok(Verdict::Conclude(Decision::Refuse(refusal))) if shadows.has(gate.name) => {
+                would_refuse.push(refusal);
+            }
+            Ok(Verdict::Conclude(decision)) => return Ok((decision, would_refuse)),
             Err(failure) => match gate.posture {
                 Posture::Open => {
                     degraded = Some(Degraded::CountReadFailed { error: failure.to_string() });
@@ -69,7 +91,7 @@ pub fn decide(facts: &Facts, wake: &Wake) -> Result<Decision, Hold> {
             },
         }
     }
-    Ok(Decision::Admit { degraded })
+    Ok((Decision::Admit { degraded }, would_refuse))
 }
 
 /// Makes a decision a fact for the wakes behind it. A fact that could not be read stays unread.

@@ -73,6 +73,27 @@ impl GateName {
         Self::Capacity,
     ];
 
+    /// The gates that refuse, in order: those that can be in shadow.
+    pub const REFUSING: [Self; 3] = [Self::AgentStatus, Self::Pause, Self::Allowance];
+
+    /// Every gate, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Identity,
+        Self::AgentStatus,
+        Self::Pause,
+        Self::Duplicate,
+        Self::Coalesce,
+        Self::Allowance,
+        Self::Capacity,
+        Self::Insert,
+    ];
+
+    /// Whether it is of those that refuse.
+    #[must_use]
+    pub fn refuses(self) -> bool {
+        Self::REFUSING.contains(&self)
+    }
+
     /// Its number in the contract.
     #[must_use]
     pub const fn number(self) -> u8 {

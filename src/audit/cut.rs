@@ -3,11 +3,12 @@
 use serde_json::{Map, Value};
 
 /// What remains of a record in its shortest form: who and what, each of bounded length.
-const KEPT: [&str; 9] = [
+const KEPT: [&str; 10] = [
     "wake_id",
     "outcome",
     "reason",
     "degraded_reason",
+    "would_refuse",
     "run_id",
     "requested_at",
     "decided_at",

@@ -192,7 +192,7 @@ fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, json: boo
     for (table, rows) in swept {
         let before = match table {
             Table::Keys => horizon.keys,
-            Table::Merged | Table::Runs | Table::Refused => Some(horizon.rows),
+            Table::Merged | Table::Runs | Table::Refused | Table::Shadowed => Some(horizon.rows),
         };
         if json {
             let object = json!({ "table": table.as_str(), "rows": rows, "deleted": !args.dry_run,
@@ -205,7 +205,7 @@ fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, json: boo
             Some(before) if args.dry_run => format!("would be deleted, from before {before}"),
             Some(before) => format!("deleted, from before {before}"),
         };
-        let _ = writeln!(text, "{:<12}  {rows:>9}  {what}", table.as_str());
+        let _ = writeln!(text, "{:<14}  {rows:>9}  {what}", table.as_str());
     }
     text
 }

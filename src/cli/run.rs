@@ -9,12 +9,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::servers::{
     AnyStore, block_on, broker_failure, broker_options, store, topology, topology_failure,
 };
 use super::{Exit, Failure};
+use crate::admission::{GateName, Shadows};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
 use crate::error_text::one_line;
@@ -68,7 +69,21 @@ pub struct Surroundings {
 pub(super) fn execute(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
     telemetry::init(&loaded.config.log)
         .map_err(|error: TelemetryError| Failure::of("cannot log", &error))?;
+    warn_of_shadows(loaded.config.gates.shadows);
     block_on(&mut Builder::new_multi_thread(), surround(loaded, args))
+}
+
+/// A gate in shadow refuses nothing: nobody may learn of that by accident.
+fn warn_of_shadows(shadows: Shadows) {
+    for gate in shadows.gates() {
+        let gate = gate.as_str();
+        warn!(gate, "gate {gate} is in shadow: it says what it would refuse and refuses nothing");
+    }
+    if shadows.has(GateName::Pause) {
+        warn!(
+            "gate pause is in shadow: a pause of the platform or of an organization stops nothing"
+        );
+    }
 }
 
 async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
@@ -92,7 +107,8 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
     let lanes = topology.partitions();
     let surroundings = Surroundings {
         metrics: Metrics::new(lanes),
-        health: Health::new(clock.clone(), lanes, shutdown.clone()),
+        health: Health::new(clock.clone(), lanes, shutdown.clone())
+            .with_shadows(config.gates.shadows),
         shutdown: shutdown.clone(),
         clock,
     };
@@ -157,6 +173,7 @@ fn worker<S>(
             ack_wait,
             pin_timeout,
         },
+        shadows: config.gates.shadows,
         shutdown_deadline: config.shutdown.deadline,
         // Who ends once it has caught up takes what it gets, and lets nobody move lanes for it.
         spread: config.lanes.spread && !args.until_caught_up,

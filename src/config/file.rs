@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::settings::{Kind, SETTINGS, Setting};
+use super::settings::{Kind, SETTINGS, Setting, gates};
 use super::{Fault, Source, suggest};
 use crate::error_text::sanitised;
 
@@ -50,6 +50,10 @@ impl Reading<'_> {
         for (name, value) in document {
             let source = self.line(name.span().start);
             let name: &str = name.get_ref();
+            if is_family(name) {
+                self.family(name, source, value.get_ref());
+                continue;
+            }
             if !SETTINGS.iter().any(|setting| setting.section == name) {
                 // A key that stands in front of every section is looked for in all of them.
                 let known = SETTINGS.iter().find(|setting| setting.key == name);
@@ -61,19 +65,45 @@ impl Reading<'_> {
                     None => suggest::unknown(
                         "section",
                         name,
-                        SETTINGS.iter().map(|setting| setting.section.to_owned()),
+                        SETTINGS.iter().map(|setting| outermost(setting.section).to_owned()),
                     ),
                 };
                 self.faults.push(Fault { source, what });
                 continue;
             }
-            match value.get_ref() {
-                DeValue::Table(section) => self.section(name, section),
-                other => self.faults.push(Fault {
-                    source,
-                    what: format!("{name}: wants a section, [{name}], is a {}", other.type_str()),
-                }),
+            self.named(name, source, value.get_ref());
+        }
+    }
+
+    fn named(&mut self, name: &str, source: Source, value: &DeValue<'_>) {
+        match value {
+            DeValue::Table(section) => self.section(name, section),
+            other => {
+                let what = format!("{name}: wants a section, [{name}], is a {}", other.type_str());
+                self.faults.push(Fault { source, what });
             }
+        }
+    }
+
+    /// Sections that stand in one: `[gates.pause]`.
+    fn family(&mut self, family: &str, source: Source, value: &DeValue<'_>) {
+        let DeValue::Table(sections) = value else {
+            let what = format!("{family}: wants sections, is a {}", value.type_str());
+            self.faults.push(Fault { source, what });
+            return;
+        };
+        for (name, value) in sections {
+            let source = self.line(name.span().start);
+            let name = format!("{family}.{}", name.get_ref());
+            if SETTINGS.iter().any(|setting| setting.section == name) {
+                self.named(&name, source, value.get_ref());
+                continue;
+            }
+            let what = gates::refuses_nothing(&name).unwrap_or_else(|| {
+                let sections = SETTINGS.iter().map(|setting| setting.section.to_owned());
+                suggest::unknown("section", &name, sections)
+            });
+            self.faults.push(Fault { source, what });
         }
     }
 
@@ -102,6 +132,15 @@ impl Reading<'_> {
         let line = before.split(|byte| *byte == b'\n').count();
         Source::Line { path: self.path.to_path_buf(), line }
     }
+}
+
+/// Whether sections stand in a section of this name.
+fn is_family(name: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.section != name && outermost(setting.section) == name)
+}
+
+fn outermost(section: &str) -> &str {
+    section.split('.').next().unwrap_or(section)
 }
 
 /// A value of the right type as a variable would say it. The value itself is never named: it may be

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::settings::{SETTINGS, Setting};
+use super::settings::{SETTINGS, Setting, gates};
 use super::{Config, ConfigError, DEFAULT_FILE, Fault, Loaded, Source, VARIABLE_PREFIX};
 use super::{file, suggest};
 use crate::error_text::sanitised;
@@ -80,8 +80,9 @@ impl Layers {
         for (name, value) in ours {
             let source = Source::Variable { name: sanitised(&name) };
             let Some(index) = SETTINGS.iter().position(|setting| setting.variable() == name) else {
-                let what =
-                    suggest::unknown("variable", &name, SETTINGS.iter().map(Setting::variable));
+                let what = gates::variable_refuses_nothing(&name).unwrap_or_else(|| {
+                    suggest::unknown("variable", &name, SETTINGS.iter().map(Setting::variable))
+                });
                 self.faults.push(Fault { source, what });
                 continue;
             };

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use super::settings::{Kind, SETTINGS};
 use super::{Config, DatabaseUrl, Dialect, Loaded, NatsServers, SecretUrl, Source, document};
+use crate::admission::GateName;
 
 /// With a file of these contents and these variables; never the file of the working directory.
 fn load(file: &str, variables: &[(&str, &str)]) -> Loaded {
@@ -115,6 +116,9 @@ fn each_setting_is_kept_where_it_is_read() {
             (_, "http.addr") => "[::]:1",
             (_, "streams.directory") => folder,
             (_, "lanes.spread" | "control.enabled") => "off",
+            (_, "gates.agent_status.mode" | "gates.pause.mode" | "gates.allowance.mode") => {
+                "shadow"
+            }
             (_, "log.format") => "json",
             (_, "log.level") => "warn,sqlx=off",
             (_, name) => panic!("no sample for {name}"),
@@ -146,6 +150,37 @@ fn each_setting_is_kept_where_it_is_read() {
         assert_eq!(by_variable.sources[index], Source::Variable { name: setting.variable() });
         assert!(matches!(by_file.sources[index], Source::Line { line: 3, .. }));
         assert!(document::effective(&by_file).contains("some.toml:3\n"));
+    }
+}
+
+#[test]
+fn only_gates_that_refuse_have_a_mode() {
+    let toml = "[gates.pause]\nmode = \"shadow\"\n[gates.allowance]\nmode = \"enforce\"\n";
+    let loaded = load(toml, &[("WAKEGATE_GATES_AGENT_STATUS_MODE", "shadow")]);
+    let shadows: Vec<&str> = loaded.config.gates.shadows.gates().map(GateName::as_str).collect();
+    assert_eq!(shadows, ["agent_status", "pause"]);
+    let printed: toml::Table = document::effective(&loaded).parse().unwrap();
+    assert_eq!(printed["gates"]["pause"]["mode"].as_str(), Some("shadow"));
+    assert_eq!(printed["gates"]["allowance"]["mode"].as_str(), Some("enforce"));
+
+    let refuses_nothing = "refuses nothing, so it has no mode; those that refuse are \
+                           agent_status, pause, allowance";
+    for (file, variable, fault) in [
+        ("[gates.duplicate]\nmode = \"shadow\"\n", "", format!("gate duplicate {refuses_nothing}")),
+        ("gates.coalesce.mode = \"enforce\"\n", "", format!("gate coalesce {refuses_nothing}")),
+        ("", "WAKEGATE_GATES_IDENTITY_MODE", format!("gate identity {refuses_nothing}")),
+        ("", "WAKEGATE_GATES_PAUSE_MODUS", "did you mean WAKEGATE_GATES_PAUSE_MODE?".to_owned()),
+        ("[gates.pauses]\nmode = \"shadow\"\n", "", "did you mean gates.pause?".to_owned()),
+        ("[gates.pause]\nmodes = \"shadow\"\n", "", "did you mean gates.pause.mode?".to_owned()),
+        ("[gates.pause]\nmode = \"off\"\n", "", "wants enforce or shadow".to_owned()),
+        ("[gates]\npause = \"shadow\"\n", "", "wants a section, [gates.pause]".to_owned()),
+        ("gates = \"shadow\"\n", "", "gates: wants sections, is a string".to_owned()),
+    ] {
+        let written = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(written.path(), file).unwrap();
+        let variables = [(OsString::from(variable), OsString::from("shadow"))];
+        let error = Config::load(Some(written.path()), variables).unwrap_err().to_string();
+        assert!(error.contains(&fault), "{file}{variable}: {error}");
     }
 }
 

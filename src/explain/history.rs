@@ -55,6 +55,8 @@ pub enum What {
     Refused,
     /// A wake was admitted though a gate could not do its work.
     Degraded,
+    /// A gate in shadow would have declined a wake.
+    WouldRefuse,
     /// An event was no wake.
     Rejected,
     /// Wakes were removed from the stream undecided.
@@ -75,6 +77,7 @@ impl What {
             Self::Coalesced => "coalesced",
             Self::Refused => "refused",
             Self::Degraded => "degraded",
+            Self::WouldRefuse => "would refuse",
             Self::Rejected => "rejected",
             Self::Lost => "lost",
             Self::Claimed => "claimed",
@@ -84,9 +87,9 @@ impl What {
 
     /// By the class of an audit event.
     fn of_class(class: &str) -> Option<Self> {
-        [Self::Refused, Self::Degraded, Self::Rejected, Self::Lost]
+        [Self::Refused, Self::Degraded, Self::WouldRefuse, Self::Rejected, Self::Lost]
             .into_iter()
-            .find(|what| what.as_str() == class)
+            .find(|what| what.as_str().replace(' ', "_") == class)
     }
 }
 
@@ -100,6 +103,8 @@ pub enum Source {
     MergedWakes,
     /// `refused_wakes`
     RefusedWakes,
+    /// `shadowed_wakes`
+    ShadowedWakes,
     /// `wake_keys`
     WakeKeys,
     /// `WAKE_AUDIT`
@@ -150,6 +155,9 @@ impl History {
             }
         } else if let Some(refused) = store.refused_wake(id).await? {
             history.refused(refused);
+        }
+        if let Some(shadowed) = store.shadowed_wake(id).await? {
+            history.shadowed(shadowed);
         }
         Ok(history)
     }
@@ -210,7 +218,10 @@ impl History {
             run_id: text("run_id").and_then(|id| id.parse::<uuid::Uuid>().ok()).map(RunId::from),
             organization_id: text("organization_id").unwrap_or_default(),
             task_id: text("task_id"),
-            reason: text("degraded_reason").or_else(|| text("reason")),
+            reason: match what {
+                What::WouldRefuse => of_shadows(&record),
+                _ => text("degraded_reason").or_else(|| text("reason")),
+            },
             detail: of_record(&record),
             record: Some(record),
             from: Source::Audit,
@@ -313,6 +324,16 @@ impl History {
         });
     }
 
+    /// As a refusal, with every reason; that it was none says what.
+    fn shadowed(&mut self, row: RefusedRow) {
+        self.refused(row);
+        if let Some(entry) = self.entries.last_mut() {
+            entry.what = What::WouldRefuse;
+            entry.from = Source::ShadowedWakes;
+            entry.reason = entry.reason.take().map(|reasons| reasons.replace(',', ", "));
+        }
+    }
+
     fn key(&mut self, row: KeyRow, task: &TaskKey) {
         self.entries.push(Entry {
             at: row.requested_at,
@@ -333,6 +354,13 @@ impl History {
 fn derived_keys(task_id: &str) -> (String, String) {
     let task = crate::wake::escaped_for_key(task_id);
     (format!("{TASK_ASSIGNED}:{task}:"), format!("{TASK_ASSIGNED}:{task};"))
+}
+
+/// What gates in shadow would have refused it for.
+fn of_shadows(record: &Value) -> Option<String> {
+    let refusals = record.get("would_refuse")?.as_array()?.iter();
+    let reasons: Vec<&str> = refusals.filter_map(|refusal| refusal["reason"].as_str()).collect();
+    (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
 /// What a record adds to its outcome and reason.

@@ -39,7 +39,9 @@ fn outcome(explanation: &Explanation) -> Value {
         Told::NoWake(no_wake) => OutcomeRecord::of_no_wake(envelope, no_wake, at),
         Told::Rejected(rejection) => OutcomeRecord::of_rejection(envelope, rejection, at),
         Told::Wake { wake, walk } => match &walk.answer {
-            Ok(decision) => OutcomeRecord::of_wake(envelope, wake, decision, at),
+            Ok(decision) => {
+                OutcomeRecord::of_wake(envelope, wake, decision, &walk.would_refuse, at)
+            }
             Err(_) => return Value::Null,
         },
     };
@@ -63,6 +65,9 @@ fn gate(line: &GateLine) -> Value {
             ("passes_degraded", Some(("degraded_reason", note.reason().as_str().to_owned())))
         }
         Conclusion::Concludes(_) => ("concludes", None),
+        Conclusion::WouldRefuse(refusal) => {
+            ("would_refuse", Some(("reason", refusal.as_str().to_owned())))
+        }
         Conclusion::CannotRead(failure) => ("cannot_read", Some(("error", failure.error.clone()))),
         Conclusion::Holds(hold) => ("holds", Some(("error", hold.failure.error.clone()))),
         Conclusion::NotReached => ("not_reached", None),
@@ -70,6 +75,9 @@ fn gate(line: &GateLine) -> Value {
     let mut object = Map::new();
     object.insert("number".to_owned(), json!(line.gate.number()));
     object.insert("gate".to_owned(), json!(line.gate.as_str()));
+    if line.in_shadow {
+        object.insert("mode".to_owned(), json!("shadow"));
+    }
     object.insert("conclusion".to_owned(), json!(conclusion));
     if let Some((name, value)) = detail {
         object.insert(name.to_owned(), json!(value));

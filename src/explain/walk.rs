@@ -7,6 +7,7 @@ use crate::admission::decision::{Decision, Degraded, Refusal};
 use crate::admission::engine::{self, Hold, decide_batch};
 use crate::admission::facts::{Facts, ReadFailure};
 use crate::admission::gates::{GATES, Gate, GateName, Posture, Verdict};
+use crate::admission::shadow::Shadows;
 use crate::admission::sight::Sight;
 use crate::wake::{UtcMicros, Wake};
 
@@ -17,6 +18,8 @@ pub struct Walk {
     pub gates: Vec<GateLine>,
     /// What is decided, or why nothing is.
     pub answer: Result<Decision, Hold>,
+    /// What gates in shadow would refuse it for, in their order.
+    pub would_refuse: Vec<Refusal>,
     /// The first instant after the wake's at which, nothing else happening, the answer is another
     /// one: another outcome, reason or run. How many are counted is no part of it.
     pub changes_at: Option<UtcMicros>,
@@ -27,6 +30,8 @@ pub struct Walk {
 pub struct GateLine {
     /// Which.
     pub gate: GateName,
+    /// It refuses nothing, and says what it would refuse.
+    pub in_shadow: bool,
     /// What it looked at and saw; nothing where it was not reached, or could not read.
     pub sight: Option<Sight>,
     /// What it concluded.
@@ -44,6 +49,8 @@ pub enum Conclusion {
     PassesDegraded(Degraded),
     /// Decided here.
     Concludes(Decision),
+    /// It is in shadow and would refuse: the next gate is asked all the same.
+    WouldRefuse(Refusal),
     /// It could not read and is open: the next gate is asked, and an admission carries a note.
     CannotRead(ReadFailure),
     /// It could not read and is not open: the lane waits.
@@ -57,16 +64,20 @@ pub enum Conclusion {
 /// # Panics
 /// Never: a batch of one is decided or held.
 #[must_use]
-pub fn walk(facts: &Facts, wake: &Wake) -> Walk {
+pub fn walk(facts: &Facts, wake: &Wake, shadows: Shadows) -> Walk {
     let mut gates = Vec::with_capacity(GATES.len());
     let mut reached = true;
     for gate in GATES {
-        let line =
-            if reached { look(&gate, facts, wake) } else { GateLine::not_reached(gate.name) };
+        let in_shadow = shadows.has(gate.name);
+        let line = if reached {
+            look(&gate, facts, wake, in_shadow)
+        } else {
+            GateLine::not_reached(gate.name, in_shadow)
+        };
         reached &= !matches!(line.conclusion, Conclusion::Concludes(_) | Conclusion::Holds(_));
         gates.push(line);
     }
-    let mut decided = decide_batch(&mut facts.clone(), &[wake]);
+    let mut decided = decide_batch(&mut facts.clone(), &[wake], shadows);
     let answer = match (decided.decisions.pop(), decided.held) {
         (Some(decision), _) => Ok(decision),
         (None, held) => Err(held.expect("a batch of one is decided or held")),
@@ -77,19 +88,22 @@ pub fn walk(facts: &Facts, wake: &Wake) -> Walk {
     let changes_at = match &answer {
         Err(_) => None,
         Ok(now) => first_change(wake, edges, |later| {
-            engine::decide(facts, later).is_ok_and(|decision| same_decision(now, &decision))
+            engine::decide(facts, later, shadows)
+                .is_ok_and(|(decision, _)| same_decision(now, &decision))
         }),
     };
-    Walk { gates, answer, changes_at }
+    let would_refuse = decided.would_refuse.into_iter().map(|(_, refusal)| refusal).collect();
+    Walk { gates, answer, would_refuse, changes_at }
 }
 
 impl GateLine {
-    fn not_reached(gate: GateName) -> Self {
-        Self { gate, sight: None, conclusion: Conclusion::NotReached, changes_at: None }
+    fn not_reached(gate: GateName, in_shadow: bool) -> Self {
+        let conclusion = Conclusion::NotReached;
+        Self { gate, in_shadow, sight: None, conclusion, changes_at: None }
     }
 }
 
-fn look(gate: &Gate, facts: &Facts, wake: &Wake) -> GateLine {
+fn look(gate: &Gate, facts: &Facts, wake: &Wake, in_shadow: bool) -> GateLine {
     let verdict = (gate.check)(facts, wake);
     let sight = (gate.sight)(facts, wake).ok();
     let edges = sight.iter().flat_map(|sight| sight.edges.iter().copied()).collect();
@@ -98,6 +112,9 @@ fn look(gate: &Gate, facts: &Facts, wake: &Wake) -> GateLine {
     let conclusion = match verdict {
         Ok(Verdict::Pass) => Conclusion::Passes,
         Ok(Verdict::PassDegraded(note)) => Conclusion::PassesDegraded(note),
+        Ok(Verdict::Conclude(Decision::Refuse(refusal))) if in_shadow => {
+            Conclusion::WouldRefuse(refusal)
+        }
         Ok(Verdict::Conclude(decision)) => Conclusion::Concludes(decision),
         Err(failure) => match gate.posture {
             Posture::Open => Conclusion::CannotRead(failure),
@@ -106,7 +123,7 @@ fn look(gate: &Gate, facts: &Facts, wake: &Wake) -> GateLine {
             }
         },
     };
-    GateLine { gate: gate.name, sight, conclusion, changes_at }
+    GateLine { gate: gate.name, in_shadow, sight, conclusion, changes_at }
 }
 
 /// The first of these instants, after the wake's own, at which it is not the same.

@@ -83,6 +83,10 @@ pub fn text(explanation: &Explanation) -> String {
             line("event", &of_wake(wake));
             line("at", &explanation.at.to_string());
             line("answer", &answer(walk));
+            for refusal in &walk.would_refuse {
+                let (gate, reason) = (refusal.gate().as_str(), refusal.as_str());
+                line("shadow", &format!("gate {gate} is in shadow; it would refuse: {reason}"));
+            }
             if let Some(changes_at) = walk.changes_at {
                 line("until", &format!("{changes_at}, nothing else happening"));
             }
@@ -143,9 +147,13 @@ pub fn of_decision(decision: &Decision) -> String {
 
 fn of_gate(text: &mut String, line: &GateLine) {
     let conclusion = match &line.conclusion {
+        Conclusion::Passes if line.in_shadow => "passes, in shadow".to_owned(),
         Conclusion::Passes => "passes".to_owned(),
         Conclusion::PassesDegraded(note) => format!("passes, degraded: {}", note.reason().as_str()),
         Conclusion::Concludes(decision) => of_decision(decision),
+        Conclusion::WouldRefuse(refusal) => {
+            format!("in shadow, passes; would be refused: {}", refusal.as_str())
+        }
         Conclusion::CannotRead(_) => "cannot read, and is open".to_owned(),
         Conclusion::Holds(hold) => format!("cannot read, and is {}", posture(hold.posture)),
         Conclusion::NotReached => "not reached".to_owned(),

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::admission::OBSERVED_COUNT_MAX;
 use crate::admission::facts::{
     CountedRuns, Fact, Facts, MergeBucket, Pauses, QueuedRuns, ReadFailure, Scoped,
 };
 use crate::admission::gates::{GateName, allowance};
+use crate::admission::{OBSERVED_COUNT_MAX, Shadowed};
 use crate::store::{CountWindow, LaneCursor, Store, StoreError};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
@@ -15,6 +15,8 @@ use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 pub struct Loaded {
     /// The facts, failed reads included.
     pub facts: Facts,
+    /// What is on record of those of its wakes that gates in shadow would have refused before.
+    pub shadowed: HashMap<WakeId, Shadowed>,
     /// The gates whose read failed, once each.
     pub failed: Vec<GateName>,
     /// A read was refused for the data it asked with: a wake of the batch is at fault.
@@ -49,8 +51,9 @@ pub async fn load<S: Store>(
     let merging: Vec<&Wake> =
         wakes.iter().copied().filter(|wake| MergeBucket::of(wake).is_some()).collect();
     let runs_max = OBSERVED_COUNT_MAX + u32::try_from(wakes.len()).unwrap_or(u32::MAX / 2);
-    let (identity, agents, pauses, keys, queued, counted) = tokio::join!(
+    let (identity, shadowed, agents, pauses, keys, queued, counted) = tokio::join!(
         unless_empty(&ids, || store.read_identity(&ids)),
+        unless_empty(&ids, || store.read_shadowed(&ids)),
         unless_empty(&needs.agents, || store.read_agents(&needs.agents)),
         unless_empty(&needs.organizations, || store.read_pauses(&needs.organizations)),
         unless_empty(&needs.keys, || store.read_keys(&needs.keys)),
@@ -60,6 +63,11 @@ pub async fn load<S: Store>(
     let counted = match counted {
         Ok(counted) => Ok(counted),
         Err(_) => store.read_counted(&needs.windows, runs_max).await,
+    };
+    // What was decided is known only where all of it is.
+    let (identity, shadowed) = match (identity, shadowed) {
+        (Ok(identity), Ok(shadowed)) => (Ok(identity), shadowed),
+        (Err(error), _) | (Ok(_), Err(error)) => (Err(error), HashMap::new()),
     };
     let mut sorter = Sorter::default();
     let facts = Facts {
@@ -71,7 +79,7 @@ pub async fn load<S: Store>(
         queued: sorter.fact(GateName::Coalesce, queued),
         counted: sorter.fact::<CountedRuns>(GateName::Allowance, counted),
     };
-    Loaded { facts, failed: sorter.failed, data_fault: sorter.data_fault }
+    Loaded { facts, shadowed, failed: sorter.failed, data_fault: sorter.data_fault }
 }
 
 /// A read that no wake needs is not made, and so cannot fail.

@@ -13,8 +13,8 @@ use super::hold::Delays;
 use super::instant::request_instant;
 use super::record::{Outcome, draft};
 use super::{Holding, LaneOptions, report};
-use crate::admission::decide_batch;
 use crate::admission::engine::Hold;
+use crate::admission::{Shadows, decide_batch};
 use crate::audit::{AuditEvent, AuditLog, Audited};
 use crate::clock::Clock;
 use crate::intake::{Delivery, LaneConsumer, Verdict};
@@ -59,6 +59,8 @@ pub struct Bench<S, A, C> {
     pub lane: LaneKey,
     /// Limits.
     pub options: LaneOptions,
+    /// Which gates only say what they would refuse.
+    pub shadows: Shadows,
     /// What the lane waits for, if it holds.
     pub holding: tokio::sync::watch::Sender<Option<Holding>>,
 }
@@ -144,7 +146,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                 Attempt::Recorded { recorded, mut outcomes, cursor: moved, held } => {
                     let settled: Vec<Work> = works.drain(..outcomes.len()).collect();
                     let events: Vec<_> =
-                        outcomes.iter_mut().filter_map(|outcome| outcome.audit.take()).collect();
+                        outcomes.iter_mut().flat_map(Outcome::take_audit).collect();
                     let audited = self.audit(recorded, &events).await;
                     self.settle(&settled, &outcomes, &audited).await;
                     cursor = moved;
@@ -203,25 +205,24 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         }
 
         let started = Instant::now();
-        let decided = decide_batch(&mut loaded.facts, &wakes);
+        let mut decided = decide_batch(&mut loaded.facts, &wakes, self.shadows);
         let count = prefix(works, decided.decisions.len());
         if count == 0
             && let Some(hold) = decided.held
         {
             return Attempt::Held(hold);
         }
+        let held = decided.held.take();
         let events: Vec<&Event> = works[..count].iter().map(|work| &work.event).collect();
         let (record, outcomes) =
-            draft(&self.lane, cursor, &events, decided.decisions, self.clock.now());
+            draft(&self.lane, cursor, &events, decided, loaded.shadowed, self.clock.now());
         self.metrics.batch_stage(Stage::Decide, started.elapsed());
 
         let started = Instant::now();
         let recorded = self.store.record(&record).await;
         self.metrics.batch_stage(Stage::Record, started.elapsed());
         match recorded {
-            Ok(recorded) => {
-                Attempt::Recorded { recorded, outcomes, cursor: record.to, held: decided.held }
-            }
+            Ok(recorded) => Attempt::Recorded { recorded, outcomes, cursor: record.to, held },
             Err(RecordError::LaneLost) => Attempt::LaneLost,
             Err(RecordError::RaceLost { what }) => Attempt::RaceLost(what),
             Err(RecordError::Store(StoreError::Data { error })) => Attempt::Data(error),

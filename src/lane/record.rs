@@ -6,15 +6,16 @@ use std::sync::Arc;
 use base64::Engine as _;
 
 use crate::admission::decision::PriorOutcome;
-use crate::admission::{Decision, Refusal};
+use crate::admission::{Decided, Decision, Refusal, Shadowed};
 use crate::audit::{AuditClass, AuditEvent};
 use crate::outcome::{OutcomeKind, OutcomeRecord};
 use crate::store::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RefusedWake,
+    ShadowedWake,
 };
 use crate::wake::decode::{Content, Event, Rejection};
 use crate::wake::token::token;
-use crate::wake::{RunId, UtcMicros, Wake};
+use crate::wake::{RunId, UtcMicros, Wake, WakeId};
 
 /// Most bytes of a rejected body that its audit event carries.
 pub const AUDIT_BODY_BYTES_MAX: usize = 64 * 1_024;
@@ -30,32 +31,59 @@ pub struct Outcome {
     pub record: Option<String>,
     /// What operators must learn of it.
     pub audit: Option<AuditEvent>,
+    /// What gates in shadow would have refused, where they would.
+    pub shadow: Option<Box<Shadow>>,
     /// This only repeats what an earlier delivery decided: it moves no metric.
     pub repeat: bool,
 }
 
+/// What gates in shadow would have refused a wake for.
+#[derive(Debug, Clone, Default)]
+pub struct Shadow {
+    /// Now; nothing where it is on record from before.
+    pub refusals: Vec<Refusal>,
+    /// What operators must learn of it, now or again.
+    pub audit: Vec<AuditEvent>,
+}
+
+impl Outcome {
+    /// What operators must learn of it; once.
+    pub fn take_audit(&mut self) -> impl Iterator<Item = AuditEvent> + use<> {
+        let shadow = self.shadow.as_mut().map(|shadow| std::mem::take(&mut shadow.audit));
+        self.audit.take().into_iter().chain(shadow.unwrap_or_default())
+    }
+}
+
 /// Drafts one transaction for the first events of a batch, with one decision for each wake among
-/// them, and says what became of each event.
+/// them, and says what became of each event. `shadowed` is what is on record of gates in shadow.
 ///
 /// # Panics
 /// When there are fewer decisions than wakes, which the caller's prefix rules out.
 #[must_use]
-pub fn draft(
+pub(crate) fn draft(
     lane: &LaneKey,
     from: LaneCursor,
     events: &[&Event],
-    decisions: Vec<Decision>,
+    decided: Decided,
+    shadowed: HashMap<WakeId, Shadowed>,
     decided_at: UtcMicros,
 ) -> (BatchRecord, Vec<Outcome>) {
     let mut draft = Draft::new(lane, from, decided_at);
-    let mut decisions = decisions.into_iter();
+    draft.shadowed = shadowed;
+    let mut decisions = decided.decisions.into_iter().enumerate();
+    let mut would_refuse = decided.would_refuse.into_iter().peekable();
     let mut outcomes = Vec::with_capacity(events.len());
     for event in events {
         draft.advance(event);
         outcomes.push(match &event.content {
             Content::Wake(wake) => {
-                let decision = decisions.next().expect("one decision for each wake of the prefix");
-                draft.wake(event, wake, decision)
+                let (index, decision) =
+                    decisions.next().expect("one decision for each wake of the prefix");
+                let mut refusals = Vec::new();
+                while let Some((_, refusal)) = would_refuse.next_if(|(of, _)| *of == index) {
+                    refusals.push(refusal);
+                }
+                draft.wake(event, wake, decision, refusals)
             }
             Content::NoWake(no_wake) => Outcome {
                 kind: OutcomeKind::NoWake,
@@ -67,6 +95,7 @@ pub fn draft(
                     .then(|| OutcomeRecord::of_no_wake(&event.envelope, no_wake, decided_at))
                     .map(|record| record.to_json()),
                 audit: None,
+                shadow: None,
                 repeat: is_past(from, event),
             },
             Content::Rejected(rejection) => {
@@ -87,6 +116,8 @@ struct Draft {
     decided_at: UtcMicros,
     /// Where a run that wakes of this batch joined is written.
     targets: HashMap<RunId, Target>,
+    /// What is on record of gates in shadow, by wake.
+    shadowed: HashMap<WakeId, Shadowed>,
 }
 
 #[derive(Clone, Copy)]
@@ -98,7 +129,7 @@ enum Target {
 impl Draft {
     fn new(lane: &LaneKey, from: LaneCursor, decided_at: UtcMicros) -> Self {
         let batch = BatchRecord::new(lane, from, from);
-        Self { batch, decided_at, targets: HashMap::new() }
+        Self { batch, decided_at, targets: HashMap::new(), shadowed: HashMap::new() }
     }
 
     /// The fence never runs back: a redelivery of what is decided leaves it where it is.
@@ -113,7 +144,13 @@ impl Draft {
         }
     }
 
-    fn wake(&mut self, event: &Event, wake: &Arc<Wake>, decision: Decision) -> Outcome {
+    fn wake(
+        &mut self,
+        event: &Event,
+        wake: &Arc<Wake>,
+        decision: Decision,
+        would_refuse: Vec<Refusal>,
+    ) -> Outcome {
         match &decision {
             Decision::Admit { degraded } => {
                 self.targets.insert(wake.id, Target::Inserted(self.batch.runs.len()));
@@ -134,7 +171,14 @@ impl Draft {
             }
             Decision::Repeat(_) | Decision::Deduplicate { .. } | Decision::Refuse(_) => {}
         }
-        let mut outcome = describe(event, wake, decision, self.decided_at);
+        let before = self.shadowed.remove(&wake.id);
+        let is_new = before.is_none();
+        let mut outcome = describe(event, wake, decision, would_refuse, before, self.decided_at);
+        if is_new && let (Some(shadow), Some(record)) = (&outcome.shadow, &outcome.record) {
+            let reasons = shadow.refusals.iter().map(Refusal::as_str).collect();
+            let (wake, record) = (Arc::clone(wake), record.clone());
+            self.batch.shadowed.push(ShadowedWake { wake, reasons, record });
+        }
         if let Some(Decision::Refuse(refusal)) = &outcome.decision {
             let reason = refusal.as_str();
             // Nobody else reads it where nobody asked: a batch of refusals is held once less.
@@ -186,24 +230,50 @@ impl Draft {
     }
 }
 
-/// A record is made only where somebody will read it: an audit event, or whoever asked.
-fn describe(event: &Event, wake: &Wake, decision: Decision, decided_at: UtcMicros) -> Outcome {
+/// A record is made only where somebody will read it: an audit event, or whoever asked. `before` is
+/// what is on record of gates in shadow: it is told again as it was, whatever they say now.
+fn describe(
+    event: &Event,
+    wake: &Wake,
+    decision: Decision,
+    would_refuse: Vec<Refusal>,
+    before: Option<Shadowed>,
+    decided_at: UtcMicros,
+) -> Outcome {
     let kind = kind_of(&decision);
     let audit = audit_of(&decision);
-    let record =
-        (audit.is_some() || event.envelope.outcome_to.is_some()).then(|| match &decision {
-            Decision::Repeat(PriorOutcome::Refused { record, .. }) => record.clone(),
-            _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, decided_at).to_json(),
-        });
-    let audit = audit.zip(record.as_ref()).map(|((class, reason), record)| AuditEvent {
+    let in_shadow = before.is_some() || !would_refuse.is_empty();
+    let is_read = audit.is_some() || in_shadow || event.envelope.outcome_to.is_some();
+    let record = is_read.then(|| match (&decision, &before) {
+        (Decision::Repeat(_), Some(before)) => before.record.clone(),
+        (Decision::Repeat(PriorOutcome::Refused { record, .. }), None) => record.clone(),
+        _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, &would_refuse, decided_at)
+            .to_json(),
+    });
+    let event_of = |class, reason, record: &String| AuditEvent {
         wake_id: wake.id,
         class,
         reason,
         organization_token: token(wake.organization_id.as_str()).into_owned(),
         record: record.clone(),
+    };
+    let shadow = record.as_ref().filter(|_| in_shadow).map(|record| {
+        let event = |reason| event_of(AuditClass::WouldRefuse, reason, record);
+        Box::new(match before {
+            Some(before) => Shadow {
+                refusals: Vec::new(),
+                audit: before.reasons.into_iter().map(event).collect(),
+            },
+            None => Shadow {
+                audit: would_refuse.iter().map(|r| event(r.as_str().to_owned())).collect(),
+                refusals: would_refuse,
+            },
+        })
     });
+    let audit =
+        audit.zip(record.as_ref()).map(|((class, reason), record)| event_of(class, reason, record));
     let repeat = matches!(decision, Decision::Repeat(_));
-    Outcome { kind, decision: Some(decision), record, audit, repeat }
+    Outcome { kind, decision: Some(decision), record, audit, shadow, repeat }
 }
 
 fn kind_of(decision: &Decision) -> OutcomeKind {
@@ -266,6 +336,7 @@ fn rejected(event: &Event, rejection: &Rejection, decided_at: UtcMicros, repeat:
             organization_token: event.envelope.organization_token.to_string(),
             record: record.to_json(),
         }),
+        shadow: None,
         repeat,
     }
 }

@@ -83,6 +83,17 @@ fn of_wake(metrics: &Metrics, wake: &Wake, outcome: &Outcome) {
             "a producer other than task_mutation set an agent actor; it is gated all the same"
         );
     }
+    for refusal in outcome.shadow.iter().flat_map(|shadow| &shadow.refusals) {
+        metrics.would_refuse(refusal);
+        tracing::info!(
+            wake_id = %wake.id,
+            agent_profile_id = %wake.agent_profile_id,
+            organization_id = %wake.organization_id,
+            gate = refusal.gate().as_str(),
+            reason = refusal.as_str(),
+            "wake let through: the gate that would refuse it is in shadow"
+        );
+    }
     match &outcome.decision {
         Some(Decision::Refuse(refusal)) => {
             metrics.refused(refusal);

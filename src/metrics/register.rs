@@ -37,6 +37,7 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             "reason",
             Refusal::REASONS,
         ),
+        would_refuse: to.would_refuse(),
         rejected: to.counters(
             "wakegate_rejected_total",
             "Events that were no wake at all, by what was at fault.",
@@ -144,6 +145,22 @@ impl Registrar {
         for outcome in OutcomeKind::ALL {
             for producer in ProducerClass::ALL {
                 let _ = family.with_label_values(&[outcome.as_str(), producer.as_str()]);
+            }
+        }
+        family
+    }
+
+    fn would_refuse(&self) -> IntCounterVec {
+        let family = self.add(IntCounterVec::new(
+            Opts::new(
+                "wakegate_would_refuse_total",
+                "Wakes that a gate in shadow would have declined and let through, by gate and reason.",
+            ),
+            &["gate", "reason"],
+        ));
+        for (gate, reasons) in Refusal::BY_GATE {
+            for reason in reasons {
+                let _ = family.with_label_values(&[gate.as_str(), reason]);
             }
         }
         family

@@ -153,6 +153,12 @@ pub trait HistoryStore: RunStore {
         id: WakeId,
     ) -> impl Future<Output = Result<Option<RefusedRow>, StoreError>> + Send;
 
+    /// What gates in shadow would have refused of a wake, with every reason, separated by commas.
+    fn shadowed_wake(
+        &self,
+        id: WakeId,
+    ) -> impl Future<Output = Result<Option<RefusedRow>, StoreError>> + Send;
+
     /// The newest `limit` wakes that joined a run, newest first.
     fn merged_into(
         &self,

@@ -15,6 +15,7 @@ use super::{
     Store, StoreError,
 };
 use crate::admission::GateName;
+use crate::admission::Shadowed;
 use crate::admission::decision::PriorOutcome;
 use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, RunId, Wake, WakeId};
@@ -151,6 +152,15 @@ impl Store for MemoryStore {
         wakes: &[WakeId],
     ) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
         self.read(GateName::Identity, |state| state.identity(wakes))
+    }
+
+    async fn read_shadowed(
+        &self,
+        wakes: &[WakeId],
+    ) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
+        let shadowed = &self.inside().state.shadowed;
+        let of = |wake: &WakeId| Some((*wake, shadowed.get(wake)?.clone()));
+        Ok(wakes.iter().filter_map(of).collect())
     }
 
     async fn read_agents(

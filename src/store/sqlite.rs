@@ -9,6 +9,7 @@ mod prune;
 mod reads;
 mod rows;
 mod session;
+mod shadowed;
 mod writes;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
     SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
 };
+use crate::admission::Shadowed;
 use crate::admission::decision::PriorOutcome;
 use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
@@ -157,6 +159,13 @@ impl Store for SqliteStore {
         wakes: &[WakeId],
     ) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
         reads::identity(&self.sessions, wakes).await
+    }
+
+    async fn read_shadowed(
+        &self,
+        wakes: &[WakeId],
+    ) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
+        shadowed::read(&self.sessions, wakes).await
     }
 
     async fn read_agents(

@@ -11,6 +11,7 @@ mod identity;
 mod order;
 mod payloads;
 mod scope;
+mod shadow;
 mod visibility;
 
 /// Makes of each `async fn name<S: Store>(case: Case<S>)` a test on either database.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use wakegate::admission::GateName;
+use wakegate::admission::{GateName, Shadows};
 use wakegate::explain::{Explanation, explain, json as as_json, message, words};
 use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;
@@ -130,9 +130,13 @@ async fn what_cannot_be_explained_says_what_to_give() {
 }
 
 async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {
+    ask_in_shadow(store, event, &[]).await
+}
+
+async fn ask_in_shadow<S: Store>(store: &S, event: &Published, gates: &[GateName]) -> Explanation {
     let subject = format!("wakes.{}.{}.{}", event.producer, event.organization, event.task);
     let message = message(&subject, &body(event), UtcMicros::from_micros(event.at));
-    Box::pin(explain(store, &message)).await
+    Box::pin(explain(store, &message, Shadows::of(gates))).await
 }
 
 #[tokio::test]
@@ -161,6 +165,19 @@ async fn a_terminal_is_told_gate_by_gate() {
         text += "\n";
     }
     golden::check("explain.txt", &text);
+
+    let in_shadow = [GateName::Pause, GateName::Allowance];
+    let over = mutation(at, "t1", "boss", "a9", json!(9));
+    let explanation = ask_in_shadow(store, &over, &in_shadow).await;
+    golden::check("explain-shadow.txt", &words::text(&explanation));
+    let object = as_json::object(&explanation);
+    assert_eq!(object["outcome"]["outcome"], "queued");
+    assert_eq!(object["outcome"]["would_refuse"][0]["reason"], "allowance_exhausted");
+    let gate = |number: usize| &object["gates"][number];
+    assert_eq!((&gate(2)["mode"], &gate(2)["conclusion"]), (&json!("shadow"), &json!("passes")));
+    assert_eq!(gate(5)["conclusion"], "would_refuse");
+    assert_eq!(gate(5)["reason"], "allowance_exhausted");
+    assert_eq!(gate(1).get("mode"), None);
 
     let hidden = Published::of(
         "cli",

@@ -1,6 +1,7 @@
 //! `wakegate prune`: what goes, what stays whatever is asked, and what is refused.
 
 use serde_json::{Value, json};
+use wakegate::admission::{GateName, Shadows};
 use wakegate::store::Store;
 use wakegate::store::prune::{Horizon, PruneStore, Table, sweep};
 use wakegate::wake::UtcMicros;
@@ -63,13 +64,36 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
         assert_eq!(refused["outcome"], "refused");
     }
 
+    case.world.bench.shadows = Shadows::of(&[GateName::Pause]);
+    case.outside.pause("p1", None).await;
+    for at in [T0 + HOUR, T0 + 47 * HOUR] {
+        let unchanged = case.world.send(keyed(at, "ended", "k1")).await;
+        assert_eq!(unchanged["outcome"], "deduplicated");
+        assert_eq!(unchanged["would_refuse"][0]["reason"], "platform_paused");
+    }
+
     let store = case.world.bench.store.clone();
     let horizon = |keys| Horizon { rows: at(T0 + 24 * HOUR), keys };
     for (keys, expected) in [
-        (None, [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]),
+        (
+            None,
+            [
+                (Table::Keys, 0),
+                (Table::Merged, 1),
+                (Table::Runs, 2),
+                (Table::Refused, 1),
+                (Table::Shadowed, 1),
+            ],
+        ),
         (
             Some(at(T0 + 24 * HOUR)),
-            [(Table::Keys, 3), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)],
+            [
+                (Table::Keys, 3),
+                (Table::Merged, 1),
+                (Table::Runs, 2),
+                (Table::Refused, 1),
+                (Table::Shadowed, 1),
+            ],
         ),
     ] {
         let preview = sweep(&store, horizon(keys), true).await.unwrap();
@@ -82,7 +106,13 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     let swept = sweep(&store, horizon(None), false).await.unwrap();
     assert_eq!(
         swept,
-        [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]
+        [
+            (Table::Keys, 0),
+            (Table::Merged, 1),
+            (Table::Runs, 2),
+            (Table::Refused, 1),
+            (Table::Shadowed, 1)
+        ]
     );
     let left = |table: &'static str| {
         let outside = &case.outside;
@@ -91,6 +121,7 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     assert_eq!(left("runs").await, 3);
     assert_eq!(left("merged_wakes").await, 1);
     assert_eq!(left("refused_wakes").await, 1);
+    assert_eq!(left("shadowed_wakes").await, 1);
     assert_eq!(left("wake_keys").await, 7, "a key outlives its run");
     // The occurrences are known for ever, whatever became of the runs.
     let again = case.world.outcomes(&[keyed(T0 + 72 * HOUR, "ended", "k1")]).await;
@@ -124,7 +155,7 @@ async fn more_than_a_page_is_pruned<S: Store + PruneStore>(mut case: Case<S>) {
     for preview in [true, false] {
         let swept = sweep(&store, horizon, preview).await.unwrap();
         let counts = swept.map(|(_, rows)| rows);
-        assert_eq!(counts, [1_299, 0, 1_299, 0], "preview {preview}");
+        assert_eq!(counts, [1_299, 0, 1_299, 0, 0], "preview {preview}");
     }
     assert_eq!(case.outside.number("SELECT count(*) FROM runs").await, 1);
     assert_eq!(case.outside.number("SELECT count(*) FROM wake_keys").await, 1);
@@ -171,7 +202,13 @@ async fn the_command_deletes_what_has_ended_and_says_how_much(dialect: Dialect) 
         let told = lines(&ended.stdout);
         let rows: Vec<_> =
             told.iter().map(|line| (line["table"].as_str(), line["rows"].as_u64())).collect();
-        let expected = [("wake_keys", 0), ("merged_wakes", 0), ("runs", 1), ("refused_wakes", 0)];
+        let expected = [
+            ("wake_keys", 0),
+            ("merged_wakes", 0),
+            ("runs", 1),
+            ("refused_wakes", 0),
+            ("shadowed_wakes", 0),
+        ];
         assert_eq!(rows, expected.map(|(table, rows)| (Some(table), Some(rows))));
         assert!(told.iter().all(|line| line["deleted"] == deleted), "{told:?}");
         let left = stage.outside.number("SELECT count(*) FROM runs").await;

@@ -12,6 +12,7 @@ mod hands;
 pub mod model;
 mod play;
 mod pruned;
+mod shadowed;
 pub mod trace;
 mod traps;
 

@@ -12,6 +12,7 @@ mod handover;
 mod holds;
 mod hostile;
 mod outcomes;
+mod shadow;
 mod starting;
 mod stopping;
 mod streams_away;

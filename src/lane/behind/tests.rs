@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::admission::Shadows;
 use crate::audit::{AckPermit, MemoryAudit};
 use crate::clock::Clock;
 use crate::intake::{Delivery, LaneFeed, LaneInfo, StreamView, Verdict};
@@ -94,6 +95,7 @@ async fn decided(sequence: u64) -> Bench<MemoryStore, MemoryAudit, Kept> {
             ack_wait: Duration::from_secs(12),
             pin_timeout: Duration::from_secs(5),
         },
+        shadows: Shadows::default(),
         holding: tokio::sync::watch::Sender::new(None),
     }
 }

@@ -9,6 +9,7 @@ use super::super::{
     BatchRecord, CountWindow, LaneCursor, LaneKey, MergedWake, NewRun, RecordError, RefusedWake,
     fault,
 };
+use crate::admission::Shadowed;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
     AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Scoped,
@@ -151,6 +152,7 @@ pub(super) struct State {
     by_task: HashMap<Scoped<Option<TaskId>>, RunsByInstant>,
     pub(super) merged: BTreeMap<WakeId, MergedWake>,
     pub(super) refused: BTreeMap<WakeId, RefusedWake>,
+    pub(super) shadowed: BTreeMap<WakeId, Shadowed>,
     pub(super) keys: BTreeMap<Scoped<IdempotencyKey>, (RunId, UtcMicros)>,
     pub(super) agents: HashMap<Scoped<AgentId>, AgentStatus>,
     pub(super) pauses: HashMap<Option<OrganizationId>, String>,
@@ -318,6 +320,10 @@ impl State {
         }
         self.merged.extend(batch.merged_wakes.iter().map(|wake| (wake.wake.id, wake.clone())));
         self.refused.extend(batch.refusals.iter().map(|wake| (wake.wake.id, wake.clone())));
+        self.shadowed.extend(batch.shadowed.iter().map(|wake| {
+            let reasons = wake.reasons.iter().map(|reason| (*reason).to_owned()).collect();
+            (wake.wake.id, Shadowed { reasons, record: wake.record.clone() })
+        }));
         Ok(())
     }
 
@@ -359,6 +365,9 @@ impl State {
         }
         if batch.refusals.iter().any(|wake| self.refused.contains_key(&wake.wake.id)) {
             return Err(RecordError::RaceLost { what: "the id of a refused wake" });
+        }
+        if batch.shadowed.iter().any(|wake| self.shadowed.contains_key(&wake.wake.id)) {
+            return Err(RecordError::RaceLost { what: "the id of a shadowed wake" });
         }
         Ok(())
     }

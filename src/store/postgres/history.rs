@@ -128,6 +128,12 @@ impl HistoryStore for PostgresStore {
         rows.first().map(refused).transpose()
     }
 
+    async fn shadowed_wake(&self, id: WakeId) -> Result<Option<RefusedRow>, StoreError> {
+        let read = || query(include_str!("history_shadowed.sql")).bind(id.uuid());
+        let rows = self.sessions.read("the read of a shadowed wake", read).await?;
+        rows.first().map(refused).transpose()
+    }
+
     async fn merged_into(&self, run: RunId, limit: u32) -> Result<Vec<MergedRow>, StoreError> {
         let text = include_str!("history_merged_into.sql");
         let read = || query(text).bind(run.uuid()).bind(i64::from(limit));

@@ -60,6 +60,7 @@ impl PruneStore for PostgresStore {
             Table::Runs => include_str!("prune_runs_page.sql"),
             Table::Merged => include_str!("prune_merged_page.sql"),
             Table::Refused => include_str!("prune_refused_page.sql"),
+            Table::Shadowed => include_str!("prune_shadowed_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -92,11 +93,13 @@ impl PruneStore for PostgresStore {
                 let text = include_str!("prune_runs.sql");
                 self.sessions.write(PRUNE, || by_id(text).bind(before)).await?.len()
             }
-            Table::Merged => {
-                self.sessions.write(PRUNE, || by_id(include_str!("prune_merged.sql"))).await?.len()
-            }
-            Table::Refused => {
-                self.sessions.write(PRUNE, || by_id(include_str!("prune_refused.sql"))).await?.len()
+            Table::Merged | Table::Refused | Table::Shadowed => {
+                let text = match table {
+                    Table::Merged => include_str!("prune_merged.sql"),
+                    Table::Refused => include_str!("prune_refused.sql"),
+                    _ => include_str!("prune_shadowed.sql"),
+                };
+                self.sessions.write(PRUNE, || by_id(text)).await?.len()
             }
             Table::Keys => {
                 let write = || {

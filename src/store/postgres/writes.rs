@@ -11,6 +11,7 @@ use super::super::{
 };
 use super::columns::PayloadColumns;
 use super::session::{Failure, Prepared, Sessions, classify, execute, sqlstate};
+use super::shadowed;
 use super::timestamp::Timestamp;
 use crate::admission::decision::DegradedReason;
 use crate::wake::{IdempotencyKey, ProjectId, TaskId, WakeId};
@@ -137,6 +138,7 @@ async fn write<'t>(
         (batch.merges.len(), merge_runs, "a run that was queued"),
         (batch.merged_wakes.len(), insert_merged, "the id of a merged wake"),
         (batch.refusals.len(), insert_refused, "the id of a refused wake"),
+        (batch.shadowed.len(), shadowed::insert, "the id of a shadowed wake"),
     ];
     for (rows, statement, what) in statements {
         if rows == 0 {

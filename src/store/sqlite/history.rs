@@ -125,6 +125,12 @@ impl HistoryStore for SqliteStore {
         rows.first().map(refused).transpose()
     }
 
+    async fn shadowed_wake(&self, id: WakeId) -> Result<Option<RefusedRow>, StoreError> {
+        let read = query(include_str!("history_shadowed.sql")).bind(id.uuid().hyphenated());
+        let rows = self.sessions.read_one("the read of a shadowed wake", read).await?;
+        rows.first().map(refused).transpose()
+    }
+
     async fn merged_into(&self, run: RunId, limit: u32) -> Result<Vec<MergedRow>, StoreError> {
         let text = include_str!("history_merged_into.sql");
         let read = query(text).bind(run.uuid().hyphenated()).bind(i64::from(limit));

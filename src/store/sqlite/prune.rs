@@ -14,6 +14,7 @@ use super::rows::Statement;
 static PRUNE_RUNS: Statement = Statement::new(include_str!("prune_runs.sql"));
 static PRUNE_MERGED: Statement = Statement::new(include_str!("prune_merged.sql"));
 static PRUNE_REFUSED: Statement = Statement::new(include_str!("prune_refused.sql"));
+static PRUNE_SHADOWED: Statement = Statement::new(include_str!("prune_shadowed.sql"));
 static PRUNE_KEYS: Statement = Statement::new(include_str!("prune_keys.sql"));
 
 const PRUNE: &str = "the deletion of what has ended";
@@ -57,6 +58,7 @@ impl PruneStore for SqliteStore {
             Table::Runs => include_str!("prune_runs_page.sql"),
             Table::Merged => include_str!("prune_merged_page.sql"),
             Table::Refused => include_str!("prune_refused_page.sql"),
+            Table::Shadowed => include_str!("prune_shadowed_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -101,14 +103,14 @@ impl PruneStore for SqliteStore {
                         PRUNE_RUNS.over_with(ids, |query, id| query.bind(id.hyphenated()), before);
                     (statement, left, keys)
                 }
-                Table::Merged => {
+                Table::Merged | Table::Refused | Table::Shadowed => {
+                    let prune = match table {
+                        Table::Merged => &PRUNE_MERGED,
+                        Table::Refused => &PRUNE_REFUSED,
+                        _ => &PRUNE_SHADOWED,
+                    };
                     let (statement, left) =
-                        PRUNE_MERGED.over(ids, |query, id| query.bind(id.hyphenated()));
-                    (statement, left, keys)
-                }
-                Table::Refused => {
-                    let (statement, left) =
-                        PRUNE_REFUSED.over(ids, |query, id| query.bind(id.hyphenated()));
+                        prune.over(ids, |query, id| query.bind(id.hyphenated()));
                     (statement, left, keys)
                 }
                 Table::Keys => {

@@ -10,6 +10,7 @@ use super::super::{
 };
 use super::rows::{Prepared, Statement, bind_merged_payload, bind_run_payload};
 use super::session::{Failure, Sessions, classify, is_taken};
+use super::shadowed;
 use crate::admission::decision::DegradedReason;
 use crate::wake::{IdempotencyKey, ProjectId, TaskId, UtcMicros, WakeId};
 
@@ -129,6 +130,8 @@ async fn write<'t>(
     execute(connection, &INSERT_MERGED, &batch.merged_wakes, bind_merged, what).await?;
     let what = "the id of a refused wake";
     execute(connection, &INSERT_REFUSED, &batch.refusals, bind_refused, what).await?;
+    let what = "the id of a shadowed wake";
+    execute(connection, &shadowed::INSERT, &batch.shadowed, shadowed::bind, what).await?;
     Ok(transaction)
 }
 

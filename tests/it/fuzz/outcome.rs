@@ -26,7 +26,7 @@ pub fn target(bytes: &[u8]) {
             Content::NoWake(no_wake) => vec![OutcomeRecord::of_no_wake(envelope, no_wake, at)],
             Content::Wake(wake) => decisions(number, &text)
                 .iter()
-                .map(|decision| OutcomeRecord::of_wake(envelope, wake, decision, at))
+                .map(|decision| OutcomeRecord::of_wake(envelope, wake, decision, &[], at))
                 .collect(),
         };
         for record in records {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use wakegate::admission::Shadowed;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
     AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
@@ -76,6 +77,13 @@ impl<S: Store, F: Faults> Store for Flaky<S, F> {
         wakes: &[WakeId],
     ) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
         self.store.read_identity(wakes).await
+    }
+
+    async fn read_shadowed(
+        &self,
+        wakes: &[WakeId],
+    ) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
+        self.store.read_shadowed(wakes).await
     }
 
     async fn read_agents(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use wakegate::admission::Shadows;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::audit::{AckPermit, AuditEvent};
 use wakegate::clock::Clock;
@@ -222,6 +223,7 @@ impl<S: Store> World<S> {
                 ack_wait: Duration::from_secs(12),
                 pin_timeout: Duration::from_secs(5),
             },
+            shadows: Shadows::default(),
             holding: watch::Sender::new(None),
             lane,
         };

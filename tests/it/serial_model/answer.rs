@@ -15,6 +15,8 @@ pub struct Answer {
     pub retry_at: Option<i64>,
     pub pause: Option<String>,
     pub requested_at: i64,
+    /// What gates in shadow would have refused, in words.
+    pub would_refuse: Vec<String>,
 }
 
 impl Answer {
@@ -28,11 +30,18 @@ impl Answer {
             retry_at: None,
             pause: None,
             requested_at,
+            would_refuse: Vec::new(),
         }
     }
 
     pub fn refused(reason: &str, requested_at: i64) -> Self {
         Self { reason: Some(reason.to_owned()), ..Self::of("refused", requested_at) }
+    }
+
+    /// A refusal as a gate in shadow tells it.
+    pub fn in_words(&self) -> String {
+        let reason = self.reason.as_deref();
+        words(reason, self.observed, self.retry_at, self.pause.as_deref())
     }
 
     /// The answer to another delivery of the same wake. No row says of which kind a duplicate was,
@@ -45,6 +54,16 @@ impl Answer {
         }
         self
     }
+}
+
+/// What a gate in shadow would have refused, in words that can be compared.
+pub fn words(
+    reason: Option<&str>,
+    observed: Option<u64>,
+    retry_at: Option<i64>,
+    pause: Option<&str>,
+) -> String {
+    format!("{reason:?} {observed:?} {retry_at:?} {pause:?}")
 }
 
 /// A row of `runs`, its id by the index of the event that created it.

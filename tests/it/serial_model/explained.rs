@@ -8,7 +8,7 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use wakegate::admission::GateName;
+use wakegate::admission::{Decision, GateName, Shadows};
 use wakegate::explain::walk::same_decision;
 use wakegate::explain::{Conclusion, Explanation, GateLine, Told, Walk, explain, json, message};
 use wakegate::intake::Delivery;
@@ -17,7 +17,7 @@ use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;
 use wakegate::wake::UtcMicros;
 
-use super::generate::{traces, uncounted_traces};
+use super::generate::{shadowed_traces, traces, uncounted_traces};
 use super::hands::Hands;
 use super::play::Play;
 use super::trace::{Step, Trace};
@@ -76,6 +76,16 @@ fn what_explain_says_is_what_then_happens_where_the_count_cannot_be_read() {
 }
 
 #[test]
+fn what_explain_says_is_what_then_happens_with_gates_in_shadow() {
+    let (runtime, met) = (runtime(), Met::default());
+    check(60, &shadowed_traces(60), |trace| {
+        let store = MemoryStore::new();
+        runtime.block_on(holds(&store, &store, &trace.kept(), &met))
+    });
+    assert!(met.into_inner().contains_key("would refuse"));
+}
+
+#[test]
 fn what_explain_says_is_what_then_happens_on_sqlite() {
     let runtime = runtime();
     let case = runtime.block_on(case::sqlite());
@@ -118,15 +128,19 @@ async fn holds<S: Store, H: Hands>(
             play.world.cursor.decided_instant,
             UtcMicros::from_nanos(delivery.message.stored_at_nanos),
         );
-        let explanation = at_instant(store, &delivery, at).await;
+        let shadows = play.world.bench.shadows;
+        let explanation = at_instant(store, &delivery, at, shadows).await;
         // A row that is dated later is something else that happens.
         if latest <= at {
-            ends(store, &delivery, &explanation, met)
+            ends(store, &delivery, &explanation, shadows, met)
                 .await
                 .map_err(|what| format!("event {index}: {what}"))?;
         }
         let happened = play.world.work(&[delivery]).await.remove(0);
         *met.borrow_mut().entry(brief(&happened)).or_default() += 1;
+        if happened.get("would_refuse").is_some() {
+            *met.borrow_mut().entry("would refuse".to_owned()).or_default() += 1;
+        }
         let (said, happened) = (json::object(&explanation)["outcome"].take(), knowable(happened));
         if said != happened {
             return Err(format!("event {index}\n  said {said}\n   was {happened}"));
@@ -136,10 +150,15 @@ async fn holds<S: Store, H: Hands>(
     Ok(())
 }
 
-async fn at_instant<S: Store>(store: &S, delivery: &Delivery, at: UtcMicros) -> Explanation {
+async fn at_instant<S: Store>(
+    store: &S,
+    delivery: &Delivery,
+    at: UtcMicros,
+    shadows: Shadows,
+) -> Explanation {
     let stored = delivery.message.subject.strip_prefix("wakes.0.").unwrap();
     let body = std::str::from_utf8(&delivery.message.body).unwrap();
-    explain(store, &message(&format!("wakes.{stored}"), body, at)).await
+    explain(store, &message(&format!("wakes.{stored}"), body, at), shadows).await
 }
 
 /// The record without what nothing could say before.
@@ -160,6 +179,7 @@ async fn ends<S: Store>(
     store: &S,
     delivery: &Delivery,
     explanation: &Explanation,
+    shadows: Shadows,
     met: &Met,
 ) -> Result<(), String> {
     let Told::Wake { walk: now, .. } = &explanation.told else { return Ok(()) };
@@ -176,7 +196,7 @@ async fn ends<S: Store>(
     }
     instants.retain(|instant| *instant > explanation.at);
     for instant in instants {
-        let later = at_instant(store, delivery, instant).await;
+        let later = at_instant(store, delivery, instant, shadows).await;
         let Told::Wake { walk: later, .. } = &later.told else { unreachable!("the same event") };
         compare(now, later, instant, met)?;
     }
@@ -207,6 +227,10 @@ fn compare(now: &Walk, later: &Walk, instant: UtcMicros, met: &Met) -> Result<()
         }
         let same = match (&line.conclusion, &later.conclusion) {
             (Conclusion::Concludes(one), Conclusion::Concludes(other)) => same_decision(one, other),
+            (Conclusion::WouldRefuse(one), Conclusion::WouldRefuse(other)) => {
+                let [one, other] = [one, other].map(|refusal| Decision::Refuse(refusal.clone()));
+                same_decision(&one, &other)
+            }
             (one, other) => one == other,
         };
         if line.changes_at == Some(instant) {

@@ -35,6 +35,12 @@ pub fn uncounted_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
     vec(plan, 1..=plans_max).prop_map(Trace::lay)
 }
 
+/// The same, and any of the gates that refuse are in shadow.
+pub fn shadowed_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
+    (traces(plans_max), any::<[bool; 3]>())
+        .prop_map(|(trace, in_shadow)| Trace { in_shadow, ..trace })
+}
+
 /// Traces of events alone, within the clock: every split of one is legal.
 pub fn event_traces(events_max: usize) -> impl Strategy<Value = Trace> {
     prop_oneof![

@@ -62,6 +62,7 @@ impl Hands for Outside {
     async fn purge(&self) {
         self.execute(
             "DELETE FROM runs; DELETE FROM merged_wakes; DELETE FROM refused_wakes; \
+             DELETE FROM shadowed_wakes; \
              DELETE FROM wake_keys; DELETE FROM lanes; DELETE FROM agents; DELETE FROM pauses",
         )
         .await;

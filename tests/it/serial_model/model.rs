@@ -3,6 +3,7 @@
 //! It shares no code with the gates, not even their constants, so that a mistake would have to be
 //! made twice. It is written to be read against the contract, not to be fast.
 
+mod operators;
 mod stepwise;
 
 use std::collections::BTreeMap;
@@ -93,6 +94,8 @@ pub struct Model {
     agents: Vec<(String, String, &'static str)>,
     /// (id, scope), those in force.
     pauses: Vec<(String, Scope)>,
+    /// Which gates are in shadow: agent status, pause, allowance.
+    in_shadow: [bool; 3],
     /// The allowance's count cannot be read.
     uncounted: bool,
     /// Events whose run was deleted.
@@ -106,7 +109,8 @@ pub struct Model {
 impl Model {
     /// Plays a trace whose events have these wake ids.
     pub fn play(trace: &Trace, ids: Vec<u128>) -> Played {
-        let mut model = Self { given: vec![None; ids.len()], ids, ..Self::default() };
+        let in_shadow = trace.in_shadow;
+        let mut model = Self { in_shadow, given: vec![None; ids.len()], ids, ..Self::default() };
         let mut answers = Vec::new();
         for step in &trace.steps {
             match step {
@@ -131,7 +135,8 @@ impl Model {
             return None;
         }
         let mut answer = self.given[index].clone()?.again();
-        if answer.outcome == "deduplicated" {
+        // What a gate in shadow would have refused is on record with what became of it.
+        if answer.outcome == "deduplicated" && answer.would_refuse.is_empty() {
             // At its own timestamp, for it has no part in the lane's clock any more.
             let (t, key) = (event.stored_at, event.key().expect("a duplicate has a key"));
             let of_key =
@@ -174,33 +179,24 @@ impl Model {
         at
     }
 
-    /// Gates 1 to 7.
+    /// Gates 1 to 7. A gate in shadow says what it would refuse, and the next one is asked.
     fn wake(&mut self, wake: &Wake) -> Answer {
+        let mut would_refuse = Vec::new();
+        let answer = self.gates(wake, &mut would_refuse);
+        Answer { would_refuse, ..answer }
+    }
+
+    fn gates(&mut self, wake: &Wake, would_refuse: &mut Vec<String>) -> Answer {
         let t = wake.at;
 
-        // 1: agent status.
-        for (organization, agent, status) in &self.agents {
-            if *organization == wake.organization && *agent == wake.agent {
-                match *status {
-                    "paused" => return Answer::refused("agent_paused", t),
-                    "stopped" => return Answer::refused("agent_stopped", t),
-                    "pending_approval" => return Answer::refused("agent_pending_approval", t),
-                    _ => {}
+        // 1: agent status. 2: pause.
+        for (gate, refused) in [self.blocked(wake), self.paused(wake)].into_iter().enumerate() {
+            match refused {
+                Some(refused) if self.in_shadow[gate] => {
+                    would_refuse.push(refused.in_words());
                 }
-            }
-        }
-
-        // 2: pause, platform first.
-        for (id, scope) in &self.pauses {
-            if *scope == Scope::Platform {
-                let refused = Answer::refused("platform_paused", t);
-                return Answer { pause: Some(id.clone()), ..refused };
-            }
-        }
-        for (id, scope) in &self.pauses {
-            if matches!(scope, Scope::Organization(name) if *name == wake.organization) {
-                let refused = Answer::refused("organization_paused", t);
-                return Answer { pause: Some(id.clone()), ..refused };
+                Some(refused) => return refused,
+                None => {}
             }
         }
 
@@ -240,11 +236,15 @@ impl Model {
                     degraded = Some("count_read_failed".to_owned());
                 } else if counted.len() >= 5 {
                     // The fifth newest has to leave before one fits.
-                    return Answer {
+                    let refused = Answer {
                         observed: Some(counted.len().min(100) as u64),
                         retry_at: Some(counted[counted.len() - 5] + 600 * SECOND),
                         ..Answer::refused("allowance_exhausted", t)
                     };
+                    if !self.in_shadow[2] {
+                        return refused;
+                    }
+                    would_refuse.push(refused.in_words());
                 }
             } else {
                 degraded = Some("task_unattributed".to_owned());

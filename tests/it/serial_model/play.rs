@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use wakegate::admission::{GateName, Shadows};
 use wakegate::intake::Delivery;
 use wakegate::store::Store;
 use wakegate::wake::UtcMicros;
 
-use super::answer::{Answer, Played, Row};
+use super::answer::{Answer, Played, Row, words};
 use super::hands::{Hands, payload};
 use super::model::Model;
 use super::trace::{Step, Trace};
@@ -60,6 +61,7 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
     pub async fn new(store: S, hands: &'a H, trace: &'a Trace) -> Self {
         hands.purge().await;
         let mut world = World::new(store).await;
+        world.bench.shadows = shadows(trace.in_shadow);
         let published: Vec<_> = trace.events.iter().map(super::trace::Event::published).collect();
         let deliveries = world.stored(&published);
         let by_id = deliveries
@@ -184,9 +186,17 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
     fn counters(&self) -> Vec<String> {
         let rendered = self.world.bench.metrics.render();
         let of_outcomes = |line: &&str| {
-            ["wakes", "refusals", "rejected", "assignment_allowance", "dedup", "keyless"]
-                .iter()
-                .any(|family| line.starts_with(&format!("wakegate_{family}_total")))
+            [
+                "wakes",
+                "refusals",
+                "would_refuse",
+                "rejected",
+                "assignment_allowance",
+                "dedup",
+                "keyless",
+            ]
+            .iter()
+            .any(|family| line.starts_with(&format!("wakegate_{family}_total")))
         };
         rendered.lines().filter(of_outcomes).map(str::to_owned).collect()
     }
@@ -207,6 +217,7 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
             retry_at: text("retry_at").map(|at| micros(&at)),
             pause: text("pause_id"),
             requested_at: micros(&text("requested_at").unwrap()),
+            would_refuse: told_of_shadows(record),
         }
     }
 
@@ -235,6 +246,30 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
         rows.sort_by_key(|row| row.run);
         rows
     }
+}
+
+/// Agent status, pause, allowance.
+pub fn shadows(in_shadow: [bool; 3]) -> Shadows {
+    let mut shadows = Shadows::default();
+    let gates = [GateName::AgentStatus, GateName::Pause, GateName::Allowance];
+    for (gate, in_shadow) in gates.into_iter().zip(in_shadow) {
+        shadows.set(gate, in_shadow);
+    }
+    shadows
+}
+
+/// What gates in shadow would have refused, as a record tells it.
+fn told_of_shadows(record: &Value) -> Vec<String> {
+    let told = record.get("would_refuse").map(|told| told.as_array().unwrap().clone());
+    let in_words = |told: &Value| {
+        let limits = (told["allowance"].as_u64(), told["window_seconds"].as_u64());
+        let bounded = told["gate"] == "allowance";
+        assert_eq!(limits, if bounded { (Some(5), Some(600)) } else { (None, None) }, "{told}");
+        let retry_at = told["retry_at"].as_str().map(micros);
+        let (reason, pause) = (told["reason"].as_str(), told["pause_id"].as_str());
+        words(reason, told["observed_count"].as_u64(), retry_at, pause)
+    };
+    told.unwrap_or_default().iter().map(in_words).collect()
 }
 
 pub fn micros(text: &str) -> i64 {

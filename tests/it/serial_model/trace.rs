@@ -12,6 +12,8 @@ use crate::harness::world::{Published, SECOND, T0};
 pub struct Trace {
     pub events: Vec<Event>,
     pub steps: Vec<Step>,
+    /// Which gates are in shadow: agent status, pause, allowance.
+    pub in_shadow: [bool; 3],
 }
 
 #[derive(Debug, Clone)]
@@ -291,6 +293,7 @@ impl fmt::Display for Event {
 
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n  in shadow {:?}", self.in_shadow)?;
         for (place, step) in self.steps.iter().enumerate() {
             write!(f, "\n  {place:3} ")?;
             match step {

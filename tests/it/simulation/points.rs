@@ -16,7 +16,7 @@ pub enum PointAt {
 
 /// Every call that a lane makes on its servers: each is an await point before it has its effect, and
 /// one after.
-const CALLS: [&str; 20] = [
+const CALLS: [&str; 21] = [
     "open",
     "info",
     "stream",
@@ -29,6 +29,7 @@ const CALLS: [&str; 20] = [
     "unpin",
     "lane_cursor",
     "read_identity",
+    "read_shadowed",
     "read_agents",
     "read_pauses",
     "read_keys",

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use wakegate::admission::Shadows;
 use wakegate::health::Health;
 use wakegate::intake::BrokerError;
 use wakegate::lane::process::Bench;
@@ -155,6 +156,7 @@ impl Driver {
             clock: clock.clone(),
             lane: lane_key(me.lane),
             options: options(batch_wakes_max),
+            shadows: Shadows::default(),
             holding,
         };
         Lane::new(bench, Health::new(clock, 2, shutdown.clone()), shutdown.clone())

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use tokio::sync::oneshot;
 use wakegate::admission::GateName;
+use wakegate::admission::Shadowed;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
     AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
@@ -135,6 +136,14 @@ impl Store for SimStore {
         self.read("read_identity", Some(GateName::Identity), read, |_, _, _| ()).await
     }
 
+    async fn read_shadowed(
+        &self,
+        wakes: &[WakeId],
+    ) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
+        let read = self.memory.read_shadowed(wakes);
+        self.read("read_shadowed", Some(GateName::Identity), read, |_, _, _| ()).await
+    }
+
     async fn read_agents(
         &self,
         agents: &[Scoped<AgentId>],
@@ -232,6 +241,7 @@ pub async fn proof(batch: &BatchRecord) -> Recorded {
         merged_wakes: Vec::new(),
         keys: Vec::new(),
         refusals: Vec::new(),
+        shadowed: Vec::new(),
         ..batch.clone()
     };
     mint.record(&covers).await.expect("nothing is in its way")

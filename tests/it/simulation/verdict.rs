@@ -69,6 +69,7 @@ pub fn answer_of(inside: &Inside, record: &Value) -> Answer {
         retry_at: text("retry_at").map(|at| micros(&at)),
         pause: text("pause_id"),
         requested_at: micros(&text("requested_at").unwrap()),
+        would_refuse: Vec::new(),
         outcome,
     }
 }

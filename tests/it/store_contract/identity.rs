@@ -1,8 +1,11 @@
 //! Gate 0: what became of a wake.
 
+use std::sync::Arc;
+
+use wakegate::admission::Shadowed;
 use wakegate::admission::decision::{DegradedReason, PriorOutcome};
 use wakegate::admission::facts::{CountedRuns, Pauses, QueuedRuns};
-use wakegate::store::Store as _;
+use wakegate::store::{ShadowedWake, Store as _};
 use wakegate::wake::{RunId, Wake, WakeId};
 
 use super::given::{Lane, MICRO, T0, at, id, keyed, organization, refused, run, wake};
@@ -11,6 +14,7 @@ use super::subject::Subject;
 
 on_every_store!(
     every_outcome_is_found_by_the_wakes_id,
+    what_gates_in_shadow_would_have_refused_is_found_by_the_wakes_id,
     a_hundred_wakes_are_recorded_and_found_at_once,
     nothing_is_found_of_nothing,
 );
@@ -53,6 +57,30 @@ async fn every_outcome_is_found_by_the_wakes_id<S: Subject>(subject: S) {
     assert_eq!(found, expected.into_iter().collect());
 }
 
+async fn what_gates_in_shadow_would_have_refused_is_found_by_the_wakes_id<S: Subject>(subject: S) {
+    let store = subject.store();
+    let mut lane = Lane::take(store, 0).await;
+    let mut batch = lane.batch();
+    let reasons = ["agent_paused", "platform_paused", "allowance_exhausted"];
+    for number in 1..=3 {
+        let of = usize::try_from(number).unwrap();
+        batch.shadowed.push(ShadowedWake {
+            wake: Arc::new(wake(number)),
+            reasons: reasons[..of].to_vec(),
+            record: format!("{{\"n\":{number},\"text\":\"\u{202e}\\u0000'\"}}"),
+        });
+    }
+    let shadowed = batch.shadowed.clone();
+    lane.record(store, batch).await;
+    let found = store.read_shadowed(&[1, 2, 3, 4, 1].map(id)).await.unwrap();
+    assert_eq!(found.len(), 3);
+    for row in shadowed {
+        let reasons = row.reasons.iter().map(|reason| (*reason).to_owned()).collect();
+        assert_eq!(found[&row.wake.id], Shadowed { reasons, record: row.record });
+    }
+    assert!(store.read_identity(&[1, 2, 3].map(id)).await.unwrap().is_empty(), "it is no outcome");
+}
+
 async fn a_hundred_wakes_are_recorded_and_found_at_once<S: Subject>(subject: S) {
     let store = subject.store();
     let mut lane = Lane::take(store, 0).await;
@@ -75,6 +103,7 @@ async fn a_hundred_wakes_are_recorded_and_found_at_once<S: Subject>(subject: S) 
 async fn nothing_is_found_of_nothing<S: Subject>(subject: S) {
     let store = subject.store();
     assert!(store.read_identity(&[]).await.unwrap().is_empty());
+    assert!(store.read_shadowed(&[]).await.unwrap().is_empty());
     assert!(store.read_agents(&[]).await.unwrap().is_empty());
     assert_eq!(store.read_pauses(&[]).await.unwrap(), Pauses::default());
     assert!(store.read_keys(&[]).await.unwrap().is_empty());

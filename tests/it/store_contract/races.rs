@@ -1,7 +1,9 @@
 //! What got there first, and that nothing is durable of what did not.
 
+use std::sync::Arc;
+
 use wakegate::store::memory::RunStatus;
-use wakegate::store::{BatchRecord, MergedRun, RecordError, Store};
+use wakegate::store::{BatchRecord, MergedRun, RecordError, ShadowedWake, Store};
 use wakegate::wake::Wake;
 
 use super::given::{Lane, by_agent, id, key_of, keyed, merged, refused, run, wake};
@@ -25,7 +27,13 @@ fn full(lane: &Lane, first: u64) -> BatchRecord {
     batch.runs.push(run(admitted));
     batch.merged_wakes.push(merged(wake(first + 1), id(first)));
     batch.refusals.push(refused(wake(first + 2)));
+    batch.shadowed.push(shadowed(first + 3));
     batch
+}
+
+fn shadowed(number: u64) -> ShadowedWake {
+    let (wake, record) = (Arc::new(wake(number)), "{}".to_owned());
+    ShadowedWake { wake, reasons: vec!["platform_paused"], record }
 }
 
 async fn assert_lost<S: Subject>(subject: &S, lane: &Lane, batch: &BatchRecord, expected: &str) {
@@ -86,6 +94,9 @@ async fn an_id_that_is_on_record_loses_the_race<S: Subject>(subject: S) {
     let mut batch = full(&lane, 20);
     batch.refusals.push(refused(wake(12)));
     assert_lost(&subject, &lane, &batch, "the id of a refused wake").await;
+    let mut batch = full(&lane, 20);
+    batch.shadowed.push(shadowed(13));
+    assert_lost(&subject, &lane, &batch, "the id of a shadowed wake").await;
 }
 
 /// Records at once, and says how each ended.

@@ -89,6 +89,7 @@ const FILL: &str = "
     ALTER TABLE wake_keys SET (autovacuum_enabled = off);
     ALTER TABLE merged_wakes SET (autovacuum_enabled = off);
     ALTER TABLE refused_wakes SET (autovacuum_enabled = off);
+    ALTER TABLE shadowed_wakes SET (autovacuum_enabled = off);
     INSERT INTO runs (id, organization_id, agent_profile_id, reason, idempotency_key, task_id,
                       actor_type)
     SELECT gen_random_uuid(), 'o' || i % 50, 'a' || i % 500, 'task_assigned', 'k' || i,
@@ -99,6 +100,8 @@ const FILL: &str = "
     INSERT INTO merged_wakes (wake_id, run_id, organization_id, idempotency_key)
     SELECT gen_random_uuid(), id, organization_id, idempotency_key FROM runs;
     INSERT INTO refused_wakes (wake_id, organization_id, task_id, reason, record)
+    SELECT gen_random_uuid(), organization_id, task_id, 'allowance_exhausted', '{}' FROM runs;
+    INSERT INTO shadowed_wakes (wake_id, organization_id, task_id, reasons, record)
     SELECT gen_random_uuid(), organization_id, task_id, 'allowance_exhausted', '{}' FROM runs;
 ";
 

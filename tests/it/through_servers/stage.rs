@@ -329,7 +329,9 @@ impl Stage {
     /// Every row that wakegate keeps of wakes, as JSON, sorted.
     pub async fn rows(&self) -> Vec<String> {
         let mut rows = Vec::new();
-        for table in ["runs", "merged_wakes", "refused_wakes", "wake_keys", "lanes"] {
+        for table in
+            ["runs", "merged_wakes", "refused_wakes", "shadowed_wakes", "wake_keys", "lanes"]
+        {
             let found: Vec<String> = match &self.outside {
                 Outside::Sqlite(pool) => {
                     let names = "SELECT group_concat(name) FROM pragma_table_info(?)";

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use wakegate::admission::Shadowed;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
     AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
@@ -154,6 +155,13 @@ impl Store for MistakenStore {
             known.retain(|_, prior| !matches!(prior, PriorOutcome::Refused { .. }));
         }
         Ok(known)
+    }
+
+    async fn read_shadowed(
+        &self,
+        wakes: &[WakeId],
+    ) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
+        self.inner.read_shadowed(wakes).await
     }
 
     async fn read_agents(

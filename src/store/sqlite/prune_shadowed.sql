@@ -1,0 +1,1 @@
+DELETE FROM shadowed_wakes WHERE wake_id IN (VALUES (?)) RETURNING wake_id
