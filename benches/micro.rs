@@ -158,6 +158,7 @@ fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
             pin_timeout: Duration::from_secs(5),
         },
         holding: tokio::sync::watch::Sender::new(None),
+        queue: wakegate::queue::work::Work::default(),
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Config {
     pub lanes: LanesConfig,
     /// `[control]`
     pub control: ControlConfig,
+    /// `[queue]`
+    pub queue: QueueConfig,
     /// `[shutdown]`
     pub shutdown: ShutdownConfig,
     /// `[log]`
@@ -124,6 +126,39 @@ pub struct ControlConfig {
     pub deadline: Duration,
     /// `control.requests_max`
     pub requests_max: u32,
+}
+
+/// How runners are answered, and how the queue is kept in order.
+#[derive(Debug, Clone)]
+pub struct QueueConfig {
+    /// `queue.enabled`
+    pub enabled: bool,
+    /// `queue.nats_url`; none means `nats.url`.
+    pub nats_url: Option<NatsServers>,
+    /// `queue.credentials_file`; none means `nats.credentials_file`.
+    pub credentials_file: Option<PathBuf>,
+    /// `queue.inbox_prefix`; none means `nats.inbox_prefix`.
+    pub inbox_prefix: Option<String>,
+    /// `queue.database_url`; none means `database.url`.
+    pub database_url: Option<DatabaseUrl>,
+    /// `queue.connections_max`
+    pub connections_max: u32,
+    /// `queue.deadline_ms`
+    pub deadline: Duration,
+    /// `queue.requests_max`
+    pub requests_max: u32,
+    /// `queue.waiters_max`
+    pub waiters_max: u32,
+    /// `queue.wait_seconds_max`
+    pub wait_max: Duration,
+    /// `queue.lease_seconds`
+    pub lease: Duration,
+    /// `queue.cancel_grace_seconds`
+    pub cancel_grace: Duration,
+    /// `queue.keeper_interval_ms`
+    pub keeper_interval: Duration,
+    /// `queue.look_again_ms`
+    pub look_again: Duration,
 }
 
 /// Limits of the end.
@@ -282,6 +317,22 @@ impl Config {
                 connections_max: 0,
                 deadline: Duration::ZERO,
                 requests_max: 0,
+            },
+            queue: QueueConfig {
+                enabled: true,
+                nats_url: None,
+                credentials_file: None,
+                inbox_prefix: None,
+                database_url: None,
+                connections_max: 0,
+                deadline: Duration::ZERO,
+                requests_max: 0,
+                waiters_max: 0,
+                wait_max: Duration::ZERO,
+                lease: Duration::ZERO,
+                cancel_grace: Duration::ZERO,
+                keeper_interval: Duration::ZERO,
+                look_again: Duration::ZERO,
             },
             shutdown: ShutdownConfig { deadline: Duration::ZERO },
             log: LogConfig { format: LogFormat::Auto, level: String::new() },

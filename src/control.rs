@@ -9,6 +9,7 @@
 //! - [`pauses`], [`agents`], [`counts`], [`worker`]: what is done
 //! - [`verbs`]: the list of all of it, and who answers what
 //! - [`answers`]: one request → one reply
+//! - `asked`: a request over NATS and how it is answered
 //! - [`service`]: the NATS service
 //!
 //! Architecture Invariant: nothing here imports `crate::lane`. Control has a connection to NATS, a
@@ -17,6 +18,7 @@
 
 pub mod agents;
 pub mod answers;
+pub(crate) mod asked;
 pub mod body;
 pub mod counts;
 pub mod documents;
@@ -28,5 +30,6 @@ pub mod verbs;
 pub mod worker;
 
 pub use self::answers::Control;
+pub use self::asked::ERROR_HEADER;
 pub use self::error::{ControlError, ErrorCode};
 pub use self::verbs::Verb;

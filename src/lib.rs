@@ -15,6 +15,7 @@
 //! - [`broker`]: the connection to NATS
 //! - [`worker`]: every lane, from start to shutdown
 //! - [`control`]: what operators ask and do, beside the lanes
+//! - [`queue`]: the other half: runners that claim, what is overdue, what becomes of runs
 //! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`],
 //!   [`shutdown`], [`clock`] and [`error_text`] are what every process needs
 
@@ -33,6 +34,7 @@ pub mod intake;
 pub mod lane;
 pub mod metrics;
 pub mod outcome;
+pub mod queue;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;

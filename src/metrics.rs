@@ -5,6 +5,7 @@
 //! Counters are moved once, after settlement, and never for a wake that was decided before.
 
 mod labels;
+mod queue;
 mod register;
 
 use std::sync::Arc;
@@ -16,7 +17,10 @@ use prometheus::{
     IntGaugeVec, Registry, TextEncoder,
 };
 
-pub use self::labels::{AllowanceReason, HoldCause, Stage, Violation};
+pub use self::labels::{
+    AllowanceReason, ClaimAnswer, HoldCause, Overdue, QueueState, RequestAnswer, RunEventLabel, Stage,
+    Violation,
+};
 use self::register::Registrar;
 use crate::admission::{DuplicateKind, GateName, Refusal};
 use crate::outcome::OutcomeKind;
@@ -53,6 +57,7 @@ struct Families {
     lane_owned: IntGaugeVec,
     lane_hand_overs: IntCounter,
     replicas: IntGauge,
+    queue: queue::QueueFamilies,
 }
 
 /// A lane's gauges, as they were set last.

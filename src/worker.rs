@@ -22,6 +22,7 @@ use crate::lane::place::Place;
 use crate::lane::process::Bench;
 use crate::lane::{Lane, LaneOptions};
 use crate::metrics::Metrics;
+use crate::queue::work::Work;
 use crate::shutdown::Shutdown;
 use crate::store::{Database, LaneKey, SchemaState, StoreError};
 use crate::topology::{StreamFacts, Topology, TopologyError};
@@ -55,6 +56,8 @@ pub struct Worker<S> {
     pub shutdown: Shutdown,
     /// Stamps `decided_at`.
     pub clock: Clock,
+    /// Where it is announced that runs were queued.
+    pub queue: Work,
 }
 
 /// Why a worker ended other than by being told to. Each names what a person has to do.
@@ -182,6 +185,7 @@ impl<S: Database> Worker<S> {
                 },
                 options: self.lanes,
                 holding: tokio::sync::watch::Sender::new(None),
+                queue: self.queue.clone(),
             })
             .collect();
         // The others answer while it is accounted for what the stream has removed.

@@ -2,6 +2,7 @@
 //! looked for and until the work has ended.
 
 mod control;
+mod queue;
 
 use std::io;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::http;
 use crate::lane::LaneOptions;
 use crate::lane::hold::JITTER;
 use crate::metrics::Metrics;
+use crate::queue::work::Work;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, TelemetryError};
 use crate::topology::Topology;
@@ -62,6 +64,8 @@ pub struct Surroundings {
     pub shutdown: Shutdown,
     /// The wall clock.
     pub clock: Clock,
+    /// Where it is announced that there is work for runners.
+    pub queue: Work,
 }
 
 /// Runs the worker until it has ended.
@@ -95,6 +99,7 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         health: Health::new(clock.clone(), lanes, shutdown.clone()),
         shutdown: shutdown.clone(),
         clock,
+        queue: Work::default(),
     };
 
     let mut listening = JoinSet::new();
@@ -107,6 +112,7 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         shutdown.clone(),
     ));
     let controlling = control::start(loaded, &surroundings).await?;
+    let queueing = queue::start(config, &surroundings).await?;
     let worked = work(config, topology, args, surroundings).await;
     shutdown.finish();
     match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
@@ -116,6 +122,7 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         Ok(Some(Ok(Ok(()))) | None) | Err(_) => {}
     }
     control::end(controlling).await;
+    queue::end(queueing).await;
     worked
 }
 
@@ -165,6 +172,7 @@ fn worker<S>(
         health: surroundings.health,
         shutdown: surroundings.shutdown,
         clock: surroundings.clock,
+        queue: surroundings.queue,
     }
 }
 

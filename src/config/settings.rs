@@ -3,14 +3,14 @@
 
 mod control;
 mod lanes;
+mod log;
+mod queue;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::forms::{directory, file, quoted, subject};
-use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
-use crate::error_text::one_line;
-use crate::telemetry::filter;
+use super::{Config, DatabaseUrl, NatsServers, VARIABLE_PREFIX};
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 29] = [
+pub const SETTINGS: [Setting; 43] = [
     Setting {
         section: "nats",
         key: "url",
@@ -316,6 +316,20 @@ pub const SETTINGS: [Setting; 29] = [
     control::CONNECTIONS_MAX,
     control::DEADLINE,
     control::REQUESTS_MAX,
+    queue::ENABLED,
+    queue::NATS_URL,
+    queue::CREDENTIALS_FILE,
+    queue::INBOX_PREFIX,
+    queue::DATABASE_URL,
+    queue::CONNECTIONS_MAX,
+    queue::DEADLINE,
+    queue::REQUESTS_MAX,
+    queue::WAITERS_MAX,
+    queue::WAIT_SECONDS_MAX,
+    queue::LEASE_SECONDS,
+    queue::CANCEL_GRACE_SECONDS,
+    queue::KEEPER_INTERVAL,
+    queue::LOOK_AGAIN,
     Setting {
         section: "shutdown",
         key: "deadline_ms",
@@ -329,51 +343,8 @@ pub const SETTINGS: [Setting; 29] = [
         doc: "How long a graceful shutdown may take; what is not settled by then is delivered \
               again.",
     },
-    Setting {
-        section: "log",
-        key: "format",
-        default: Some("auto"),
-        kind: Kind::Text {
-            accepts: "`auto`, `human` or `json`",
-            set: |c, text| {
-                c.log.format = match text.trim() {
-                    "auto" => LogFormat::Auto,
-                    "human" => LogFormat::Human,
-                    "json" => LogFormat::Json,
-                    _ => return Err("wants auto, human or json".to_owned()),
-                };
-                Ok(())
-            },
-            get: |c| {
-                let format = match c.log.format {
-                    LogFormat::Auto => "auto",
-                    LogFormat::Human => "human",
-                    LogFormat::Json => "json",
-                };
-                Some(format.to_owned())
-            },
-        },
-        doc: "How logs look on standard error: `auto` is `human` in a terminal and `json` \
-              elsewhere.",
-    },
-    Setting {
-        section: "log",
-        key: "level",
-        default: Some("info"),
-        kind: Kind::Text {
-            accepts: "a level, or a filter such as `info,sqlx=warn`",
-            set: |c, text| {
-                filter(text).map_err(|error| {
-                    format!("is no filter, such as info or info,sqlx=warn: {}", one_line(&error))
-                })?;
-                text.clone_into(&mut c.log.level);
-                Ok(())
-            },
-            get: |c| Some(c.log.level.clone()),
-        },
-        doc: "What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a level for each \
-              target.",
-    },
+    log::FORMAT,
+    log::LEVEL,
 ];
 
 /// A file that `[nats]` may name.

@@ -105,16 +105,22 @@ fn each_setting_is_kept_where_it_is_read() {
                 number = max.to_string();
                 number.as_str()
             }
-            (_, "nats.url" | "control.nats_url") => "tls://example:4333",
-            (_, "nats.credentials_file" | "nats.tls_ca_file" | "control.credentials_file") => creds,
-            (_, "control.database_url") => "sqlite://the-same.db",
-            (_, "nats.inbox_prefix") => "_INBOX_worker.a",
+            (_, "nats.url" | "control.nats_url" | "queue.nats_url") => "tls://example:4333",
+            (
+                _,
+                "nats.credentials_file"
+                | "nats.tls_ca_file"
+                | "control.credentials_file"
+                | "queue.credentials_file",
+            ) => creds,
+            (_, "control.database_url" | "queue.database_url") => "sqlite://the-same.db",
+            (_, "nats.inbox_prefix" | "queue.inbox_prefix") => "_INBOX_worker.a",
             // Only together: see the test of the pair.
             (_, "nats.tls_certificate_file" | "nats.tls_key_file") => continue,
             (_, "database.url") => "postgres://example/wakes",
             (_, "http.addr") => "[::]:1",
             (_, "streams.directory") => folder,
-            (_, "lanes.spread" | "control.enabled") => "off",
+            (_, "lanes.spread" | "control.enabled" | "queue.enabled") => "off",
             (_, "log.format") => "json",
             (_, "log.level") => "warn,sqlx=off",
             (_, name) => panic!("no sample for {name}"),

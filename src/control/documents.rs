@@ -4,7 +4,7 @@
 //! `""`: to leave it out would mean another organization than was meant.
 
 mod replies;
-mod requests;
+pub(crate) mod requests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -83,7 +83,7 @@ pub struct AgentKey {
     pub agent_profile_id: AgentId,
 }
 
-fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrganizationId, D::Error> {
+pub(crate) fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrganizationId, D::Error> {
     parsed(deserializer, OrganizationId::parse)
 }
 

@@ -141,12 +141,12 @@ pub fn error_schema() -> Schema {
 }
 
 /// The schema of a document that is read.
-fn asked<T: JsonSchema>() -> Schema {
+pub(crate) fn asked<T: JsonSchema>() -> Schema {
     generator(SchemaSettings::for_deserialize).into_root_schema_for::<T>()
 }
 
 /// The schema of a document that is written.
-fn answered<T: JsonSchema>() -> Schema {
+pub(crate) fn answered<T: JsonSchema>() -> Schema {
     generator(SchemaSettings::for_serialize).into_root_schema_for::<T>()
 }
 

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
+use crate::queue::work::Work as Signal;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
 use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode_at};
 
@@ -61,6 +62,8 @@ pub struct Bench<S, A, C> {
     pub options: LaneOptions,
     /// What the lane waits for, if it holds.
     pub holding: tokio::sync::watch::Sender<Option<Holding>>,
+    /// Where it is announced that runs were queued.
+    pub queue: Signal,
 }
 
 /// A delivery and what it says.
@@ -220,6 +223,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         self.metrics.batch_stage(Stage::Record, started.elapsed());
         match recorded {
             Ok(recorded) => {
+                if !record.runs.is_empty() {
+                    self.queue.announce();
+                }
                 Attempt::Recorded { recorded, outcomes, cursor: record.to, held: decided.held }
             }
             Err(RecordError::LaneLost) => Attempt::LaneLost,

@@ -2,7 +2,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
 
@@ -118,6 +118,7 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             "Lanes of this worker that it gave up so that another replica has its share.",
         ),
         replicas: to.replicas(),
+        queue: super::queue::families(&to),
         registry: to.0,
     }
 }
@@ -149,7 +150,7 @@ impl Registrar {
         family
     }
 
-    fn counters(
+    pub(super) fn counters(
         &self,
         name: &str,
         help: &str,
@@ -163,12 +164,52 @@ impl Registrar {
         family
     }
 
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
+    pub(super) fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.add(IntCounter::new(name, help))
     }
 
-    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+    pub(super) fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
+    }
+
+    /// Counters by two labels.
+    pub(super) fn pairs(
+        &self,
+        name: &str,
+        help: &str,
+        (first, values): (&str, impl IntoIterator<Item = &'static str>),
+        (second, others): (&str, impl IntoIterator<Item = &'static str>),
+    ) -> IntCounterVec {
+        let family = self.add(IntCounterVec::new(Opts::new(name, help), &[first, second]));
+        let others: Vec<&str> = others.into_iter().collect();
+        for value in values {
+            for other in &others {
+                let _ = family.with_label_values(&[value, *other]);
+            }
+        }
+        family
+    }
+
+    pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.add(IntGauge::new(name, help))
+    }
+
+    pub(super) fn gauges(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = &'static str>,
+    ) -> IntGaugeVec {
+        let family = self.add(IntGaugeVec::new(Opts::new(name, help), &[label]));
+        for value in values {
+            let _: IntGauge = family.with_label_values(&[value]);
+        }
+        family
+    }
+
+    pub(super) fn seconds(&self, name: &str, help: &str) -> Gauge {
+        self.add(Gauge::new(name, help))
     }
 
     fn stages(&self) -> HistogramVec {

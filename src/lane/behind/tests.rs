@@ -95,6 +95,7 @@ async fn decided(sequence: u64) -> Bench<MemoryStore, MemoryAudit, Kept> {
             pin_timeout: Duration::from_secs(5),
         },
         holding: tokio::sync::watch::Sender::new(None),
+        queue: crate::queue::work::Work::default(),
     }
 }
 

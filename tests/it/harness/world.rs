@@ -223,6 +223,7 @@ impl<S: Store> World<S> {
                 pin_timeout: Duration::from_secs(5),
             },
             holding: watch::Sender::new(None),
+            queue: wakegate::queue::work::Work::default(),
             lane,
         };
         // Sequences of different lanes of one stream never meet.

@@ -156,6 +156,7 @@ impl Driver {
             lane: lane_key(me.lane),
             options: options(batch_wakes_max),
             holding,
+            queue: wakegate::queue::work::Work::default(),
         };
         Lane::new(bench, Health::new(clock, 2, shutdown.clone()), shutdown.clone())
     }
