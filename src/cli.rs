@@ -3,6 +3,7 @@
 //! Standard output carries what a command was asked for, standard error what went wrong.
 
 mod agents;
+mod cancel;
 pub mod completions;
 pub mod config;
 mod database;
@@ -40,7 +41,7 @@ Exit codes:
   2    a wrong configuration or a wrong usage; nothing was started
   3    publish: the server called an event a duplicate
   4    the streams on the server differ from their declaration
-  5    pause, resume, agents: nothing was changed, for what is there is in the way
+  5    pause, resume, agents, cancel: nothing was changed, for what is there is in the way
   130  ended at once by a second SIGINT
   143  ended at once by a second SIGTERM
 
@@ -85,6 +86,8 @@ pub enum Command {
     Pause(pause::PauseArgs),
     /// Decide new wakes again
     Resume(resume::ResumeArgs),
+    /// Cancel a run
+    Cancel(cancel::CancelArgs),
     /// Look at the status of agents, or set it
     #[command(after_help = agents::AFTER_HELP)]
     Agents {
@@ -140,6 +143,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Publish(args) => publish::execute(&loaded.config, args),
         Command::Pause(args) => pause::execute(&loaded.config, args),
         Command::Resume(args) => resume::execute(&loaded.config, args),
+        Command::Cancel(args) => cancel::execute(&loaded.config, args),
         Command::Agents { command } => agents::execute(&loaded.config, command),
         Command::Status(args) => status::execute(&loaded.config, &args),
         Command::Explain(args) => explain::execute(&loaded.config, &args),

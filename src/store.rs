@@ -13,6 +13,7 @@ mod options;
 pub mod postgres;
 pub mod prune;
 pub mod queue;
+pub mod runners;
 mod schema;
 mod sightings;
 pub mod sqlite;

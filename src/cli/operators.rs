@@ -83,7 +83,9 @@ fn failure(config: &Config, error: &ControlError) -> Failure {
         ErrorCode::AlreadyPaused
         | ErrorCode::NotPaused
         | ErrorCode::PauseChanged
-        | ErrorCode::UnknownAgent => failure.exits(Exit::Unchanged),
+        | ErrorCode::UnknownAgent
+        | ErrorCode::UnknownRun
+        | ErrorCode::AlreadyEnded => failure.exits(Exit::Unchanged),
         ErrorCode::Unavailable => failure
             .remedy("is the database there? WAKEGATE_DATABASE_URL says where it is looked for"),
         _ => failure,

@@ -119,6 +119,8 @@ labels! {
         Lease = "lease",
         /// The time that a run may wait: it expired.
         Waiting = "waiting",
+        /// The patience of whoever paused with `stop_now`: it is to be cancelled.
+        Stopped = "stopped",
         /// The time that a runner may take to confirm a cancellation: it was ended.
         Cancellation = "cancellation",
     }

@@ -8,6 +8,7 @@ mod history;
 mod prune;
 mod reads;
 mod rows;
+mod runners;
 mod session;
 mod writes;
 
