@@ -3,12 +3,14 @@
 //! Ids travel here, never in a subject; only an organization's token may stand there too, and then
 //! the body is held to it.
 
+mod events;
 mod replies;
 mod requests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::events::RunEventDocument;
 pub use self::replies::{
     CancelReply, CancelState, CancellationDocument, ClaimReply, ClaimedRunDocument, FinishReply, HeartbeatReply,
     StartReply, WithdrawReply,

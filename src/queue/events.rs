@@ -10,8 +10,10 @@ use async_nats::jetstream::Context;
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
+use super::documents::RunEventDocument;
 use super::work::Work;
 use crate::clock::Clock;
+use crate::control::verbs::answered;
 use crate::error_text::one_line;
 use crate::metrics::{Metrics, RunEventLabel};
 use crate::shutdown::Shutdown;
@@ -28,6 +30,12 @@ pub const SUBJECTS: &str = "run-events";
 #[must_use]
 pub fn subject(event: &RunEvent) -> String {
     format!("{SUBJECTS}.{}.{}", token(event.organization_id.as_str()), event.event.as_str())
+}
+
+/// The schema of an event.
+#[must_use]
+pub fn event_schema() -> schemars::Schema {
+    answered::<RunEventDocument>()
 }
 
 /// Why a round ended before everything was published.
@@ -157,7 +165,8 @@ impl<S: QueueStore> Publisher<S> {
         if let Some(Ok(trace)) = trace {
             headers.insert("traceparent", trace);
         }
-        let body = serde_json::to_vec(event).map_err(|error| error.to_string())?;
+        let body = RunEventDocument::from(event);
+        let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
         let sent = self.context.publish_with_headers(subject(event), headers, Bytes::from(body));
         sent.await.map_err(|error| one_line(&error))
     }

@@ -24,6 +24,7 @@ mod messages;
 mod ops;
 mod pruning;
 mod replicas;
+mod runs;
 mod security;
 mod serial_model;
 mod shell;

@@ -22,7 +22,7 @@ pub struct ClaimedRunDocument {
     pub run_id: RunId,
     /// This claim of it, which every request about it names; another claim has a greater one.
     pub fencing_token: u64,
-    /// Until when it is the runner's without a word.
+    /// Until when it is to be started.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub lease_expires_at: UtcMicros,
     /// Its organization.

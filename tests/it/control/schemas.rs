@@ -29,7 +29,7 @@ pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
 }
 
 /// Keywords that say nothing of a value, that are looked at in [`below`], or above.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "$schema",
     "title",
     "description",
@@ -43,6 +43,7 @@ const KNOWN: [&str; 16] = [
     "properties",
     "additionalProperties",
     "items",
+    "maxItems",
     "$ref",
     "anyOf",
     "oneOf",
@@ -78,6 +79,9 @@ fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<
                 if length.is_some() && wrong {
                     fault(format!("{keyword} is {wanted}"));
                 }
+            }
+            "maxItems" if value.as_array().map(Vec::len) > wanted.as_u64().map(|max| max as usize) => {
+                fault(format!("{keyword} is {wanted}"));
             }
             "required" => {
                 for name in wanted.as_array().unwrap() {
