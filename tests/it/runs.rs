@@ -1,6 +1,6 @@
 //! Runners over NATS: runs that are claimed, started and ended, on real servers.
 
-mod asking;
+pub mod asking;
 mod cancelling;
 mod ceilings;
 mod crashes;
