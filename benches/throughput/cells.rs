@@ -1,5 +1,6 @@
 //! Every measurement by its name.
 
+use crate::claims::Depth;
 use crate::database::Dialect;
 use crate::tables::Table;
 use crate::workloads::Workload;
@@ -28,6 +29,10 @@ pub(crate) enum Cell {
     Receive { per_second: u32 },
     /// Publish to the run's outcome.
     Latency { dialect: Dialect, per_second: u32 },
+    /// Claims by several claimers at once.
+    Claims { dialect: Dialect, depth: Depth },
+    /// One claim after the other.
+    Claim { dialect: Dialect, depth: Depth },
 }
 
 /// What a measurement counts in.
@@ -69,6 +74,10 @@ impl Cell {
         for dialect in Dialect::BOTH {
             cells.extend(RATES.map(|per_second| Self::Latency { dialect, per_second }));
         }
+        for dialect in Dialect::BOTH {
+            cells.extend(Depth::ALL.map(|depth| Self::Claims { dialect, depth }));
+            cells.extend(Depth::ALL.map(|depth| Self::Claim { dialect, depth }));
+        }
         cells
     }
 
@@ -85,12 +94,14 @@ impl Cell {
             Self::Table { dialect, table } => format!("table {dialect} {table}"),
             Self::Receive { per_second } => format!("latency stream {per_second}"),
             Self::Latency { dialect, per_second } => format!("latency {dialect} {per_second}"),
+            Self::Claims { dialect, depth } => format!("claims {dialect} {depth}"),
+            Self::Claim { dialect, depth } => format!("claim {dialect} {depth}"),
         }
     }
 
     pub(crate) fn unit(&self) -> Unit {
         match self {
-            Self::Receive { .. } | Self::Latency { .. } => Unit::Milliseconds,
+            Self::Receive { .. } | Self::Latency { .. } | Self::Claim { .. } => Unit::Milliseconds,
             _ => Unit::EventsPerSecond,
         }
     }

@@ -14,6 +14,7 @@
 )]
 
 mod cells;
+mod claims;
 mod database;
 mod latency;
 mod machine;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::cells::{Cell, insert_connections};
+use crate::claims::{self, Depth};
 use crate::database::{Database, Dialect};
 use crate::latency::{self, Latency};
 use crate::postgres::Cluster;
@@ -51,6 +52,8 @@ const QUICK: Scale = Scale {
     plain: 1_000,
     load_seconds: 2,
 };
+/// Claimers at once.
+const CLAIMERS: usize = 8;
 /// Quicker than this, what is to coalesce is published within the coalescing window.
 const APART_SECONDS_MAX: f64 = 4.5;
 
@@ -138,6 +141,8 @@ impl Bench {
                 Sample::latency(&latency::of_consumer(&stream, events, per_second).await?)
             }
             Cell::Latency { dialect, per_second } => self.latency(dialect, per_second, salt).await,
+            Cell::Claims { dialect, depth } => self.claims(dialect, depth, CLAIMERS).await,
+            Cell::Claim { dialect, depth } => self.claims(dialect, depth, 1).await,
         }
     }
 
@@ -292,6 +297,24 @@ impl Bench {
         expect("the rows", database.rows().await?, wanted)?;
         database.delete(&self.cluster).await?;
         Sample::latency(&latency)
+    }
+
+    /// With several claimers how many a second; with one how long a claim takes at the median.
+    async fn claims(&self, dialect: Dialect, depth: Depth, claimers: usize) -> Result<Sample> {
+        let database = self.database(dialect, 1).await?;
+        let mut claimed = claims::measure(&database, depth, claimers, self.quick).await?;
+        database.delete(&self.cluster).await?;
+        claimed.each.sort();
+        let ms = |part: usize| {
+            let at = (claimed.each.len() * part / 100).min(claimed.each.len() - 1);
+            claimed.each[at].as_secs_f64() * 1_000.0
+        };
+        let details = json!({ "p50_ms": ms(50), "p99_ms": ms(99) });
+        let value = match claimers {
+            1 => ms(50),
+            _ => claimed.claims as f64 / claimed.took.as_secs_f64(),
+        };
+        Ok(Sample { value, details })
     }
 
     fn load(&self, per_second: u32, salt: u64) -> Vec<crate::workloads::Event> {
