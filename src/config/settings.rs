@@ -3,6 +3,7 @@
 
 mod control;
 mod lanes;
+mod limits;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,7 +107,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 29] = [
+pub const SETTINGS: [Setting; 40] = [
     Setting {
         section: "nats",
         key: "url",
@@ -309,6 +310,17 @@ pub const SETTINGS: [Setting; 29] = [
               standby.",
     },
     lanes::SPREAD,
+    limits::MODE,
+    limits::VERSION,
+    limits::ENFORCED,
+    limits::QUEUED_PLATFORM,
+    limits::QUEUED_ORGANIZATION,
+    limits::QUEUED_PROJECT,
+    limits::WAITING,
+    limits::ACTIVE_PLATFORM,
+    limits::ACTIVE_ORGANIZATION,
+    limits::INTAKE,
+    limits::EVENT_BYTES,
     control::ENABLED,
     control::NATS_URL,
     control::CREDENTIALS_FILE,

@@ -132,7 +132,9 @@ async fn what_cannot_be_explained_says_what_to_give() {
 async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {
     let subject = format!("wakes.{}.{}.{}", event.producer, event.organization, event.task);
     let message = message(&subject, &body(event), UtcMicros::from_micros(event.at));
-    Box::pin(explain(store, &message)).await
+    let ceilings = Some(Config::default().limits.ceilings);
+    let now = UtcMicros::from_micros(event.at);
+    Box::pin(explain(store, &message, ceilings, now)).await
 }
 
 #[tokio::test]

@@ -139,7 +139,8 @@ async fn holds<S: Store, H: Hands>(
 async fn at_instant<S: Store>(store: &S, delivery: &Delivery, at: UtcMicros) -> Explanation {
     let stored = delivery.message.subject.strip_prefix("wakes.0.").unwrap();
     let body = std::str::from_utf8(&delivery.message.body).unwrap();
-    explain(store, &message(&format!("wakes.{stored}"), body, at)).await
+    let ceilings = Some(Config::default().limits.ceilings);
+    explain(store, &message(&format!("wakes.{stored}"), body, at), ceilings, at).await
 }
 
 /// The record without what nothing could say before.

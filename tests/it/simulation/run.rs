@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use wakegate::config::Config;
 use wakegate::health::Health;
 use wakegate::intake::BrokerError;
 use wakegate::lane::process::Bench;
@@ -153,6 +154,7 @@ impl Driver {
             consumer: MistakenConsumer::new(SimConsumer { world: world.clone(), me }, self.mistake),
             metrics: self.metrics.clone(),
             clock: clock.clone(),
+            component: Arc::from("worker"),
             lane: lane_key(me.lane),
             options: options(batch_wakes_max),
             holding,
@@ -239,6 +241,7 @@ fn options(batch_wakes_max: usize) -> LaneOptions {
         store_away_give_up: Duration::from_secs(30),
         ack_wait: Duration::from_millis(ACK_WAIT_MS),
         pin_timeout: Duration::from_millis(PIN_TIMEOUT_MS),
+        ceilings: Some(Config::default().limits.ceilings),
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError,
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomQuery, Store, StoreError,
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, UtcMicros, Wake, WakeId};
 
@@ -224,6 +224,10 @@ impl Store for MistakenStore {
             self.count_queued(&mut counted);
         }
         Ok(counted)
+    }
+
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        self.inner.read_room(query).await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
