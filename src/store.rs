@@ -12,6 +12,7 @@ pub mod memory;
 mod options;
 pub mod postgres;
 pub mod prune;
+pub mod queue;
 mod room;
 mod schema;
 mod sightings;

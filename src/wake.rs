@@ -146,6 +146,10 @@ identifier!(
     ActorType, ID_BYTES_MAX, non_empty
 );
 identifier!(
+    /// Who runs runs, by the name it gives itself.
+    RunnerId, ID_BYTES_MAX, non_empty
+);
+identifier!(
     /// Why the agent is woken.
     Reason, REASON_BYTES_MAX, non_empty
 );
