@@ -8,6 +8,7 @@ pub mod config;
 mod database;
 pub mod explain;
 pub mod failure;
+mod limits;
 pub mod migrate;
 mod operators;
 mod pause;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use self::agents::table as agents_table;
+pub use self::limits::table as limits_table;
 pub use self::failure::{Exit, Failure};
 use crate::config::{Config, Loaded};
 
@@ -92,6 +94,8 @@ pub enum Command {
         #[command(subcommand)]
         command: agents::AgentsCommand,
     },
+    /// Show which limits are in force and how much of them is used, or set an organization's
+    Limits(limits::LimitsArgs),
     /// Show workers, lanes, counts and pauses
     Status(status::StatusArgs),
     /// Tell what would become of an event now, gate by gate, and publish nothing
@@ -141,6 +145,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Pause(args) => pause::execute(&loaded.config, args),
         Command::Resume(args) => resume::execute(&loaded.config, args),
         Command::Agents { command } => agents::execute(&loaded.config, command),
+        Command::Limits(args) => limits::execute(&loaded.config, args),
         Command::Status(args) => status::execute(&loaded.config, &args),
         Command::Explain(args) => explain::execute(&loaded.config, &args),
         Command::Why(args) => why::execute(&loaded.config, &args),

@@ -8,6 +8,7 @@ mod distinct;
 mod fault;
 pub mod history;
 mod lease;
+pub mod limits;
 pub mod memory;
 mod options;
 pub mod postgres;

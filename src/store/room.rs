@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admission::facts::{Room, Scoped};
 use crate::admission::intake::Slot;
-use crate::admission::limits::{Ceilings, Dimension, Limits};
+use crate::admission::limits::{Ceilings, Dimension, Limits, OrganizationLimits};
 use crate::wake::producer::ProducerClass;
 use crate::wake::{OrganizationId, ProjectId, UtcMicros, Wake};
 
@@ -192,4 +192,15 @@ impl RoomClaim {
         };
         self.intake.iter().any(rate).then_some(Dimension::Intake)
     }
+}
+
+/// What an organization lowers, of its columns in the order of [`Dimension::of_organizations`]. A
+/// value that is out of range is as high as can be said, or, where it is negative, none.
+pub(super) fn limits_of(columns: &[Option<i64>]) -> OrganizationLimits {
+    let mut limits = OrganizationLimits::default();
+    for (dimension, limit) in Dimension::of_organizations().zip(columns) {
+        let limit = limit.map(|limit| u32::try_from(limit.max(0)).unwrap_or(u32::MAX));
+        limits = limits.with(dimension, limit);
+    }
+    limits
 }

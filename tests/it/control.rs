@@ -1,6 +1,6 @@
 //! Operators over NATS and by command, on real servers.
 
-mod asking;
+pub mod asking;
 mod bounds;
 mod commands;
 mod discovery;

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use wakegate::admission::GateName;
+use wakegate::config::Config;
 use wakegate::explain::{Explanation, explain, json as as_json, message, words};
 use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;

@@ -24,10 +24,13 @@ pub const BOUNDARIES: [Dimension; 6] = [
 /// A retry that is further away than this is not worth announcing: until then anything may happen.
 const RETRY_AFTER_SECONDS_MAX: u32 = 3_600;
 
-/// A wake that would join a run or is seen before never comes here: it takes no room. Nothing that
-/// is queued already is ever dropped for it.
+/// What joins a run or was seen before never meets a ceiling: it takes no room. Of that only a key
+/// that has aged comes here, on its way to gate 7. Nothing that is queued is ever dropped for a wake.
 fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
     let Some(ceilings) = &facts.ceilings else { return Ok(Verdict::Pass) };
+    if is_known(facts, wake)? {
+        return Ok(Verdict::Pass);
+    }
     let room = facts.room.as_ref().map_err(Clone::clone)?;
     let full = BOUNDARIES.into_iter().find_map(|boundary| {
         let look = Look::at(boundary, ceilings, room, wake)?;
@@ -39,6 +42,13 @@ fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
         }
         None => Verdict::Pass,
     })
+}
+
+/// Whether gate 7 will find the wake's key.
+fn is_known(facts: &Facts, wake: &Wake) -> Result<bool, ReadFailure> {
+    let Some(key) = wake.occurrence.key() else { return Ok(false) };
+    let keys = facts.keys.as_ref().map_err(Clone::clone)?;
+    Ok(keys.contains_key(&(wake.organization_id.clone(), key.clone())))
 }
 
 /// One boundary as a wake meets it.
@@ -125,6 +135,9 @@ fn sight(facts: &Facts, wake: &Wake) -> Result<Sight, ReadFailure> {
     let Some(ceilings) = &facts.ceilings else {
         return Ok(Sight::of("the ceilings", "none are enforced"));
     };
+    if is_known(facts, wake)? {
+        return Ok(Sight::of("whether the wake takes room", "none: its key is known to gate 7"));
+    }
     let room = facts.room.as_ref().map_err(Clone::clone)?;
     let looked_at = format!(
         "how full the queue is for organization \"{}\"{}, and what was admitted of producer {} in \

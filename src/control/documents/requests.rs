@@ -161,16 +161,16 @@ fn refusals_seconds_limited<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     within(deserializer, REFUSALS_SECONDS_MAX)
 }
 
-fn organization_if_any<'de, D: Deserializer<'de>>(
+pub(super) fn organization_if_any<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<OrganizationId>, D::Error> {
     parsed_if_any(deserializer, OrganizationId::parse)
 }
 
-fn operator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operator, D::Error> {
+pub(super) fn operator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operator, D::Error> {
     parsed(deserializer, Operator::parse)
 }
 
-fn why<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Why, D::Error> {
+pub(super) fn why<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Why, D::Error> {
     parsed(deserializer, Why::parse)
 }

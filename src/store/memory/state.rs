@@ -378,15 +378,6 @@ impl State {
                 return Err(RecordError::RaceLost { what: "a key" });
             }
         }
-        let mut ids: BTreeSet<_> = BTreeSet::new();
-        for run in &batch.runs {
-            if !fits(run.coalesced_count) {
-                return Err(refused("a count of merged wakes"));
-            }
-            if self.runs.contains_key(&run.wake.id) || !ids.insert(run.wake.id) {
-                return Err(RecordError::RaceLost { what: "the id of a run" });
-            }
-        }
         for merge in &batch.merges {
             let run = self.runs.get(&merge.run_id);
             match run.filter(|run| run.status == RunStatus::Queued) {
@@ -402,6 +393,15 @@ impl State {
         }
         if batch.refusals.iter().any(|wake| self.refused.contains_key(&wake.wake.id)) {
             return Err(RecordError::RaceLost { what: "the id of a refused wake" });
+        }
+        let mut ids: BTreeSet<_> = BTreeSet::new();
+        for run in &batch.runs {
+            if !fits(run.coalesced_count) {
+                return Err(refused("a count of merged wakes"));
+            }
+            if self.runs.contains_key(&run.wake.id) || !ids.insert(run.wake.id) {
+                return Err(RecordError::RaceLost { what: "the id of a run" });
+            }
         }
         if let Some(claim) = &batch.room {
             let mut room = self.room(&claim.query());

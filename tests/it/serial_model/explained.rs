@@ -9,6 +9,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use wakegate::admission::GateName;
+use wakegate::config::Config;
 use wakegate::explain::walk::same_decision;
 use wakegate::explain::{Conclusion, Explanation, GateLine, Told, Walk, explain, json, message};
 use wakegate::intake::Delivery;

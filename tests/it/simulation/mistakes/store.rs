@@ -242,7 +242,7 @@ impl Store for MistakenStore {
             }
             Err(RecordError::RaceLost { .. }) => memo.lost = Some(batch.clone()),
             Err(RecordError::Store(_)) => memo.has_failed = true,
-            Err(RecordError::LaneLost) => {}
+            Err(RecordError::LaneLost | RecordError::RoomTaken { .. }) => {}
         });
         recorded
     }
