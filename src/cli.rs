@@ -31,8 +31,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use self::agents::table as agents_table;
-pub use self::limits::table as limits_table;
 pub use self::failure::{Exit, Failure};
+pub use self::limits::table as limits_table;
 use crate::config::{Config, Loaded};
 
 const AFTER_HELP: &str = "\

@@ -60,12 +60,11 @@ impl Explanation {
 /// the stream stored it at its instant.
 ///
 /// A read that fails is told as what the gate makes of it; nothing is retried beyond what the worker
-/// retries itself. How fast a full queue drains is told as of `now`.
+/// retries itself.
 pub async fn explain<S: Store>(
     store: &S,
     message: &Message,
     ceilings: Option<Ceilings>,
-    now: UtcMicros,
 ) -> Explanation {
     let bytes_max = ceilings.map_or(BODY_BYTES_MAX, |of| of.of(Dimension::EventBytes) as usize);
     let event = decode_within(message, message.requested_at, bytes_max);
@@ -73,7 +72,7 @@ pub async fn explain<S: Store>(
         Content::NoWake(no_wake) => Told::NoWake(no_wake),
         Content::Rejected(rejection) => Told::Rejected(rejection),
         Content::Wake(wake) => {
-            let asking = Asking { doubtful: false, ceilings, now };
+            let asking = Asking { doubtful: false, ceilings };
             // Nothing was decided of a message that does not exist, and any cursor is before it.
             let loaded = load(store, LaneCursor::default(), &[&*wake], asking).await;
             match loaded.data_fault {

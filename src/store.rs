@@ -312,10 +312,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<CountedRuns, StoreError>> + Send;
 
     /// Gate 6: how full it is where wakes would go, and what the organizations there have lowered.
-    fn read_room(
-        &self,
-        query: &RoomQuery,
-    ) -> impl Future<Output = Result<Room, StoreError>> + Send;
+    fn read_room(&self, query: &RoomQuery)
+    -> impl Future<Output = Result<Room, StoreError>> + Send;
 
     /// Writes a batch in one transaction, or nothing of it.
     fn record(

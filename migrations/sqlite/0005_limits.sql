@@ -12,3 +12,42 @@ CREATE TABLE intake_slots (
 
 -- For whoever deletes what is old.
 CREATE INDEX intake_slots_by_age ON intake_slots (slot_at);
+
+-- How fast a queue drains, by the machine's clock: what left it in one minute and in the one before.
+ALTER TABLE queue_platform ADD COLUMN drain_minute INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_platform ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_platform ADD COLUMN drained_before INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_organizations ADD COLUMN drain_minute INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_organizations ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_organizations ADD COLUMN drained_before INTEGER NOT NULL DEFAULT 0;
+
+CREATE TRIGGER queue_platform_drains AFTER UPDATE OF queued ON queue_platform
+WHEN NEW.queued < OLD.queued
+BEGIN
+    UPDATE queue_platform
+    SET drained_before = CASE CAST(strftime('%s', 'now') AS INTEGER) / 60 - drain_minute
+            WHEN 0 THEN drained_before
+            WHEN 1 THEN drained
+            ELSE 0
+        END,
+        drained = OLD.queued - NEW.queued
+            + CASE WHEN drain_minute = CAST(strftime('%s', 'now') AS INTEGER) / 60
+                THEN drained ELSE 0 END,
+        drain_minute = CAST(strftime('%s', 'now') AS INTEGER) / 60;
+END;
+
+CREATE TRIGGER queue_organizations_drain AFTER UPDATE OF queued ON queue_organizations
+WHEN NEW.queued < OLD.queued
+BEGIN
+    UPDATE queue_organizations
+    SET drained_before = CASE CAST(strftime('%s', 'now') AS INTEGER) / 60 - drain_minute
+            WHEN 0 THEN drained_before
+            WHEN 1 THEN drained
+            ELSE 0
+        END,
+        drained = OLD.queued - NEW.queued
+            + CASE WHEN drain_minute = CAST(strftime('%s', 'now') AS INTEGER) / 60
+                THEN drained ELSE 0 END,
+        drain_minute = CAST(strftime('%s', 'now') AS INTEGER) / 60
+    WHERE organization_id = NEW.organization_id;
+END;

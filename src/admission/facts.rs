@@ -211,17 +211,29 @@ pub struct Room {
     pub limits: HashMap<OrganizationId, OrganizationLimits>,
     /// Wakes admitted around the instants asked about.
     pub intake: HashMap<Scoped<ProducerClass>, Admitted>,
-    /// How fast full queues drain, where it was asked and anything left them.
+    /// How fast queues drain, of the platform (`None`) and of organizations, where runs left them.
     pub drains: HashMap<Option<OrganizationId>, Drain>,
 }
 
-/// How fast runs have lately left a queue to be worked.
+/// Fewer runs than this tell no rate.
+pub const DRAIN_RUNS_MIN: u32 = 3;
+
+/// How fast runs have lately left a queue, by whatever way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
     /// Runs that left.
     pub runs: u32,
     /// In so many milliseconds, at least one.
     pub millis: u64,
+}
+
+impl Drain {
+    /// Of what a database says: nothing where too little has left to tell a rate by.
+    #[must_use]
+    pub fn of(runs: i64, millis: i64) -> Option<Self> {
+        let runs = u32::try_from(runs).ok().filter(|runs| *runs >= DRAIN_RUNS_MIN)?;
+        Some(Self { runs, millis: u64::try_from(millis).ok().filter(|millis| *millis > 0)? })
+    }
 }
 
 impl Room {

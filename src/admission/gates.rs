@@ -24,7 +24,7 @@ pub const GATES: [Gate; 8] = [
     coalesce::GATE, // 4: what joins a queued run inserts none, so it consumes nothing
     allowance::GATE, // 5: bounds what would now be a new run
     capacity::GATE, // 6: only what would insert a run meets a ceiling
-    insert::GATE, // 7: a key that exists at any age
+    insert::GATE,   // 7: a key that exists at any age
 ];
 
 /// One gate.

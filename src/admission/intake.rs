@@ -155,8 +155,7 @@ mod tests {
 
     #[test]
     fn a_slot_of_an_instant_is_whole_also_before_the_epoch() {
-        for (micros, slot) in
-            [(0, 0), (9_999_999, 0), (10_000_000, 1), (-1, -1), (-10_000_000, -1)]
+        for (micros, slot) in [(0, 0), (9_999_999, 0), (10_000_000, 1), (-1, -1), (-10_000_000, -1)]
         {
             assert_eq!(Slot::of(UtcMicros::from_micros(micros)), Slot(slot));
         }

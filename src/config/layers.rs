@@ -122,11 +122,13 @@ impl Layers {
         }
         let source = self.source_of("limits", "mode").clone();
         for (index, setting) in SETTINGS.iter().enumerate() {
-            let wanted = setting.section == "limits" && !["mode", "enforced"].contains(&setting.key);
+            let wanted =
+                setting.section == "limits" && !["mode", "enforced"].contains(&setting.key);
             if wanted && self.sources[index] == Source::Default && !self.invalid[index] {
                 let accepts = setting.accepts();
                 let name = setting.name();
-                let what = format!("{name}: is missing, and has to be set in production: {accepts}");
+                let what =
+                    format!("{name}: is missing, and has to be set in production: {accepts}");
                 self.faults.push(Fault { source: source.clone(), what });
             }
         }
@@ -161,7 +163,8 @@ impl Layers {
             let what = "control.database_url: is another kind of database than database.url, and \
                         has to be the same database"
                 .to_owned();
-            self.faults.push(Fault { source: self.source_of("control", "database_url").clone(), what });
+            self.faults
+                .push(Fault { source: self.source_of("control", "database_url").clone(), what });
         }
     }
 

@@ -173,7 +173,11 @@ fn seed_003_in_production_every_ceiling_that_is_missing_or_invalid_is_named_at_o
         error.faults.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let missing = faults("");
-    assert_eq!(missing.len(), Dimension::ALL.len() + 1, "each ceiling, and the version: {missing:?}");
+    assert_eq!(
+        missing.len(),
+        Dimension::ALL.len() + 1,
+        "each ceiling, and the version: {missing:?}"
+    );
     for dimension in Dimension::ALL {
         let name = format!("some.toml:2: limits.{}: is missing", dimension.key());
         assert!(missing.iter().any(|fault| fault.contains(&name)), "{name} in {missing:?}");

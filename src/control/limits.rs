@@ -99,8 +99,12 @@ fn reply(
             in_use: match dimension {
                 Dimension::QueuedPlatform => Some(usage.queued_platform),
                 Dimension::ActivePlatform => Some(usage.active_platform),
-                Dimension::QueuedOrganization => of_organization.then_some(usage.queued_organization),
-                Dimension::ActiveOrganization => of_organization.then_some(usage.active_organization),
+                Dimension::QueuedOrganization => {
+                    of_organization.then_some(usage.queued_organization)
+                }
+                Dimension::ActiveOrganization => {
+                    of_organization.then_some(usage.active_organization)
+                }
                 Dimension::Intake => of_organization.then_some(usage.intake),
                 Dimension::QueuedProject => of_project.then_some(usage.queued_project),
                 Dimension::Waiting | Dimension::EventBytes => None,

@@ -6,8 +6,8 @@ use super::documents::{
     ComponentDocument, ConfigurationReply, HealthReply, LaneDocument, SettingDocument,
     WorkerDocument,
 };
-use crate::config::{LimitsConfig, Loaded};
 use crate::config::settings::SETTINGS;
+use crate::config::{LimitsConfig, Loaded};
 use crate::health::{Component, ComponentReport, Health};
 use crate::metrics::Metrics;
 use crate::wake::UtcMicros;

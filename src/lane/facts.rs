@@ -1,7 +1,6 @@
 //! Reads the world once for a batch: only what its wakes can need, each gate's read on its own.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use crate::admission::OBSERVED_COUNT_MAX;
 use crate::admission::facts::{
@@ -10,10 +9,7 @@ use crate::admission::facts::{
 use crate::admission::gates::{GateName, allowance};
 use crate::admission::limits::Ceilings;
 use crate::store::{CountWindow, LaneCursor, RoomQuery, Store, StoreError};
-use crate::wake::{AgentId, IdempotencyKey, OrganizationId, UtcMicros, Wake, WakeId};
-
-/// How far back claims tell how fast a queue drains.
-const DRAIN_WINDOW: Duration = Duration::from_mins(1);
+use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
 /// What was read.
 #[derive(Debug)]
@@ -41,8 +37,6 @@ pub struct Asking {
     pub doubtful: bool,
     /// The platform's ceilings; without any, nobody asks how full it is.
     pub ceilings: Option<Ceilings>,
-    /// When it is asked, by the worker's clock: only the drain of a full queue is told by it.
-    pub now: UtcMicros,
 }
 
 /// Reads all facts for a batch, the reads side by side.
@@ -94,9 +88,10 @@ pub async fn load<S: Store>(
 }
 
 fn room_query(wakes: &[&Wake], asking: Asking) -> RoomQuery {
-    let Some(ceilings) = asking.ceilings else { return RoomQuery::default() };
-    let drains = Some((asking.now - DRAIN_WINDOW, ceilings));
-    RoomQuery { drains, ..RoomQuery::of(wakes.iter().copied()) }
+    match asking.ceilings {
+        Some(_) => RoomQuery::of(wakes.iter().copied()),
+        None => RoomQuery::default(),
+    }
 }
 
 /// A read that no wake needs is not made, and so cannot fail.

@@ -22,9 +22,7 @@ use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
-use crate::wake::decode::{
-    BODY_BYTES_MAX, Content, Event, RejectReason, Rejection, decode_within,
-};
+use crate::wake::decode::{BODY_BYTES_MAX, Content, Event, RejectReason, Rejection, decode_within};
 
 /// After this many lost races the wakes of a batch go one per transaction.
 pub const RACE_ROUNDS_MAX: u32 = 3;
@@ -150,7 +148,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     pub(super) fn asking(&self, doubtful: bool) -> Asking {
-        Asking { doubtful, ceilings: self.options.ceilings, now: self.clock.now() }
+        Asking { doubtful, ceilings: self.options.ceilings }
     }
 
     /// The one loop that retries: what is left is tried at some width until nothing is left.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admission::facts::{Room, Scoped};
 use crate::admission::intake::Slot;
-use crate::admission::limits::{Ceilings, Dimension, Limits, OrganizationLimits};
+use crate::admission::limits::{Dimension, Limits, OrganizationLimits};
 use crate::wake::producer::ProducerClass;
-use crate::wake::{OrganizationId, ProjectId, UtcMicros, Wake};
+use crate::wake::{OrganizationId, ProjectId, Wake};
 
 /// Which counters to read. Nothing is there twice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,9 +17,6 @@ pub struct RoomQuery {
     pub projects: Vec<Scoped<ProjectId>>,
     /// Admitted wakes of these.
     pub intake: Vec<IntakeSpan>,
-    /// Since when runs that were claimed tell how fast a queue drains, where that is asked: for
-    /// queues that have reached the ceiling here.
-    pub drains: Option<(UtcMicros, Ceilings)>,
 }
 
 /// Admitted wakes of one producer in one organization, in these slots, both ends included.
@@ -90,7 +87,6 @@ impl Places<'_> {
             organizations: self.organizations.into_iter().cloned().collect(),
             projects: self.projects.into_iter().map(scoped).collect(),
             intake,
-            drains: None,
         }
     }
 }
@@ -134,10 +130,10 @@ impl RoomClaim {
             self.projects.entry(project).or_insert_with(|| max(Dimension::QueuedProject));
         }
         let producer = (organization.clone(), wake.producer.class());
-        let claim = self.intake.entry(producer).or_insert_with(|| IntakeClaim {
-            max: max(Dimension::Intake),
-            slots: BTreeMap::new(),
-        });
+        let claim = self
+            .intake
+            .entry(producer)
+            .or_insert_with(|| IntakeClaim { max: max(Dimension::Intake), slots: BTreeMap::new() });
         *claim.slots.entry(Slot::of(wake.requested_at)).or_default() += 1;
     }
 

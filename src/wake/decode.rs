@@ -203,9 +203,10 @@ pub fn decode_at(message: &Message, requested_at: UtcMicros) -> Event {
 pub fn decode_within(message: &Message, requested_at: UtcMicros, bytes_max: usize) -> Event {
     let subject = Subject::split(&message.subject);
     let envelope = envelope(message, requested_at, &subject);
-    let content = content(message, &subject, &envelope, bytes_max.min(BODY_BYTES_MAX)).unwrap_or_else(|(reason, fault)| {
-        Content::Rejected(Rejection { reason, fault, body: message.body.clone() })
-    });
+    let content = content(message, &subject, &envelope, bytes_max.min(BODY_BYTES_MAX))
+        .unwrap_or_else(|(reason, fault)| {
+            Content::Rejected(Rejection { reason, fault, body: message.body.clone() })
+        });
     Event { envelope, content }
 }
 

@@ -134,8 +134,7 @@ async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {
     let subject = format!("wakes.{}.{}.{}", event.producer, event.organization, event.task);
     let message = message(&subject, &body(event), UtcMicros::from_micros(event.at));
     let ceilings = Some(Config::default().limits.ceilings);
-    let now = UtcMicros::from_micros(event.at);
-    Box::pin(explain(store, &message, ceilings, now)).await
+    Box::pin(explain(store, &message, ceilings)).await
 }
 
 #[tokio::test]

@@ -37,9 +37,7 @@ fn check(facts: &Facts, wake: &Wake) -> Result<Verdict, ReadFailure> {
         look.is_full().then(|| look.overload(room, wake))
     });
     Ok(match full {
-        Some(overload) => {
-            Verdict::Conclude(Decision::Refuse(Refusal::CapacityExhausted(overload)))
-        }
+        Some(overload) => Verdict::Conclude(Decision::Refuse(Refusal::CapacityExhausted(overload))),
         None => Verdict::Pass,
     })
 }
@@ -143,7 +141,10 @@ fn sight(facts: &Facts, wake: &Wake) -> Result<Sight, ReadFailure> {
         "how full the queue is for organization \"{}\"{}, and what was admitted of producer {} in \
          the minutes around {}",
         wake.organization_id,
-        wake.project_id.as_ref().map(|project| format!(" and project \"{project}\"")).unwrap_or_default(),
+        wake.project_id
+            .as_ref()
+            .map(|project| format!(" and project \"{project}\""))
+            .unwrap_or_default(),
         wake.producer.class().as_str(),
         wake.requested_at,
     );

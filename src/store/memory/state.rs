@@ -298,7 +298,7 @@ impl State {
         counted
     }
 
-    /// How full it is. Nothing here knows when a run was claimed, so nothing is said of drains.
+    /// How full it is. Nothing here has a clock, so nothing is said of drains.
     pub(super) fn room(&self, query: &RoomQuery) -> Room {
         let mut room = Room::default();
         for run in self.runs.values().filter(|run| run.status == RunStatus::Queued) {

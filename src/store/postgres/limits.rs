@@ -31,8 +31,7 @@ fn row(row: &PgRow) -> Result<LimitsRow, StoreError> {
 
 impl LimitStore for PostgresStore {
     async fn limits(&self, organization: &OrganizationId) -> Result<Option<LimitsRow>, StoreError> {
-        let read =
-            || query(include_str!("control/read_limits.sql")).bind(organization.to_string());
+        let read = || query(include_str!("control/read_limits.sql")).bind(organization.to_string());
         self.sessions.read("the limits", read).await?.first().map(row).transpose()
     }
 

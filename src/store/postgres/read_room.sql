@@ -1,22 +1,24 @@
 -- How full the queue is, what organizations have lowered, and what was admitted lately, all at once.
 SELECT 'platform' AS kind, 0 AS position, p.queued AS depth,
+       drained_lately(p.drain_minute, p.drained, p.drained_before) AS drained, drain_millis() AS millis,
        NULL::timestamptz AS slot_at, NULL::bigint[] AS limits
 FROM queue_platform p
 WHERE p.singleton
 UNION ALL
-SELECT 'organization', w.position, q.queued, NULL, NULL
+SELECT 'organization', w.position, q.queued,
+       drained_lately(q.drain_minute, q.drained, q.drained_before), drain_millis(), NULL, NULL
 FROM (
     SELECT generate_subscripts($1::text[], 1) AS position,
            unnest($1::text[]) AS organization_id
 ) w
 CROSS JOIN LATERAL (
-    SELECT s.queued
+    SELECT s.queued, s.drain_minute, s.drained, s.drained_before
     FROM queue_organizations s
     WHERE s.organization_id = w.organization_id
     LIMIT 1
 ) q
 UNION ALL
-SELECT 'limits', w.position, 0, NULL, l.limits
+SELECT 'limits', w.position, 0, 0, 0, NULL, l.limits
 FROM (
     SELECT generate_subscripts($1::text[], 1) AS position,
            unnest($1::text[]) AS organization_id
@@ -29,7 +31,7 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) l
 UNION ALL
-SELECT 'project', w.position, q.queued, NULL, NULL
+SELECT 'project', w.position, q.queued, 0, 0, NULL, NULL
 FROM (
     SELECT generate_subscripts($2::text[], 1) AS position,
            unnest($2::text[]) AS organization_id,
@@ -42,7 +44,7 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) q
 UNION ALL
-SELECT 'intake', w.position, i.admitted, i.slot_at, NULL
+SELECT 'intake', w.position, i.admitted, 0, 0, i.slot_at, NULL
 FROM (
     SELECT generate_subscripts($4::text[], 1) AS position,
            unnest($4::text[]) AS organization_id,

@@ -9,7 +9,7 @@ use super::reads::{get, get_instant};
 use super::session::{Prepared, Sessions, execute};
 use super::timestamp::Timestamp;
 use super::writes::refused;
-use crate::admission::facts::Room;
+use crate::admission::facts::{Drain, Room};
 use crate::admission::intake::Slot;
 
 pub(super) async fn read(sessions: &Sessions, asked: &RoomQuery) -> Result<Room, StoreError> {
@@ -79,10 +79,15 @@ fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {
         let depth = u64::try_from(get::<i64>(row, "depth")?).unwrap_or(0);
         let position = usize::try_from(get::<i32>(row, "position")?).unwrap_or(0).wrapping_sub(1);
         match get(row, "kind")? {
-            "platform" => room.queued_platform = depth,
+            "platform" => {
+                room.queued_platform = depth;
+                room.drains.extend(drain(row)?.map(|drain| (None, drain)));
+            }
             "organization" => {
                 let organization = at(&asked.organizations, position)?;
                 room.queued_organizations.insert(organization.clone(), depth);
+                let organization = Some(organization.clone());
+                room.drains.extend(drain(row)?.map(|drain| (organization, drain)));
             }
             "limits" => {
                 let limits: Vec<Option<i64>> = get(row, "limits")?;
@@ -101,6 +106,10 @@ fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {
         }
     }
     Ok(room)
+}
+
+fn drain(row: &PgRow) -> Result<Option<Drain>, StoreError> {
+    Ok(Drain::of(get(row, "drained")?, get(row, "millis")?))
 }
 
 fn at<T>(request: &[T], position: usize) -> Result<&T, StoreError> {

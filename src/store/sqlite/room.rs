@@ -9,7 +9,7 @@ use super::reads::{get, get_instant};
 use super::rows::{Prepared, Statement};
 use super::session::Sessions;
 use super::writes::refused;
-use crate::admission::facts::{Room, Scoped};
+use crate::admission::facts::{Drain, Room, Scoped};
 use crate::admission::intake::Slot;
 use crate::admission::limits::Dimension;
 use crate::wake::{OrganizationId, ProjectId};
@@ -111,6 +111,7 @@ fn bind_span(query: Prepared, position: i64, span: &IntakeSpan) -> Prepared {
 fn platform(room: &mut Room, rows: &[SqliteRow]) -> Result<(), StoreError> {
     if let Some(row) = rows.first() {
         room.queued_platform = depth(row)?;
+        room.drains.extend(drain(row)?.map(|drain| (None, drain)));
     }
     Ok(())
 }
@@ -125,6 +126,8 @@ fn organizations(
         if let Some(depth) = get::<Option<i64>>(row, "depth")? {
             let depth = u64::try_from(depth).unwrap_or(0);
             room.queued_organizations.insert(organization.clone(), depth);
+            let organization = Some(organization.clone());
+            room.drains.extend(drain(row)?.map(|drain| (organization, drain)));
         }
         let limits = Dimension::of_organizations().filter_map(Dimension::column);
         let limits = limits.map(|column| get(row, column)).collect::<Result<Vec<_>, _>>()?;
@@ -154,6 +157,10 @@ fn intake(room: &mut Room, rows: &[SqliteRow], asked: &[IntakeSpan]) -> Result<(
         room.intake.entry(producer).or_default().add(slot, depth(row)?);
     }
     Ok(())
+}
+
+fn drain(row: &SqliteRow) -> Result<Option<Drain>, StoreError> {
+    Ok(Drain::of(get(row, "drained")?, get(row, "millis")?))
 }
 
 fn depth(row: &SqliteRow) -> Result<u64, StoreError> {

@@ -20,6 +20,7 @@ on_both_databases!(
     the_widest_boundary_that_is_full_is_named,
     a_run_without_a_project_meets_no_projects_ceiling,
     room_that_is_made_is_taken,
+    seed_004_a_queue_that_drains_says_when_to_try_again,
     what_merges_or_deduplicates_never_meets_the_ceilings,
     a_refusal_is_repeated_though_there_is_room_by_now,
     posture_capacity_holds,
@@ -58,7 +59,10 @@ async fn seed_004_with_a_capacity_of_2_the_third_is_refused_and_never_handled<S:
     }
     let audited = case.world.audited();
     assert_eq!(audited.len(), 1);
-    assert_eq!((audited[0].class, audited[0].reason.as_str()), (AuditClass::Refused, "capacity_exhausted"));
+    assert_eq!(
+        (audited[0].class, audited[0].reason.as_str()),
+        (AuditClass::Refused, "capacity_exhausted")
+    );
     assert_eq!(serde_json::from_str::<Value>(&audited[0].record).unwrap(), record);
     for (series, count) in [
         ("wakegate_refusals_total{reason=\"capacity_exhausted\"}", 1),
@@ -78,7 +82,10 @@ async fn seed_004_in_one_batch_each_admission_takes_room<S: Store>(mut case: Cas
     let refused = "refused:capacity_exhausted";
     assert_eq!(outcomes, ["queued", "queued", refused, "queued", refused]);
     for record in [&records[2], &records[4]] {
-        assert_eq!((&record["overload"]["depth"], &record["overload"]["capacity"]), (&json!(2), &json!(2)));
+        assert_eq!(
+            (&record["overload"]["depth"], &record["overload"]["capacity"]),
+            (&json!(2), &json!(2))
+        );
     }
     assert_eq!(case.outside.run_count().await, 3);
 }
@@ -136,7 +143,10 @@ async fn seed_003_a_ceiling_of_0_is_none<S: Store>(mut case: Case<S>) {
         let record = case.world.send(event).await;
         assert_eq!(brief(&record), "refused:capacity_exhausted", "{dimension:?}");
         let overload = &record["overload"];
-        assert_eq!((&overload["boundary"], &overload["capacity"]), (&json!(dimension.as_str()), &json!(0)));
+        assert_eq!(
+            (&overload["boundary"], &overload["capacity"]),
+            (&json!(dimension.as_str()), &json!(0))
+        );
         assert_eq!(overload.get("retry_after_seconds"), None, "no waiting helps");
     }
     assert_eq!(case.outside.run_count().await, 0);
@@ -174,6 +184,28 @@ async fn room_that_is_made_is_taken<S: Store>(mut case: Case<S>) {
         case.outside.claim_all().await;
     }
     assert_eq!(case.outside.run_count().await, 3);
+}
+
+/// By how many left it in the last minute or two; where too few did, nothing is said.
+async fn seed_004_a_queue_that_drains_says_when_to_try_again<S: Store>(mut case: Case<S>) {
+    for dimension in [Dimension::QueuedPlatform, Dimension::QueuedOrganization] {
+        case.outside.execute("DELETE FROM runs; DELETE FROM wake_keys").await;
+        case.outside.execute("UPDATE queue_platform SET drained = 0, drained_before = 0").await;
+        case.outside
+            .execute("UPDATE queue_organizations SET drained = 0, drained_before = 0")
+            .await;
+        limit(&mut case.world, &[(dimension, 3)]);
+        let batch: Vec<_> = (1..=4).map(wake).collect();
+        let refused = case.world.batch(&batch).await.remove(3);
+        assert_eq!(refused["overload"]["boundary"], dimension.as_str());
+        assert_eq!(refused["overload"].get("retry_after_seconds"), None, "{refused}");
+        case.outside.claim_all().await;
+        let batch: Vec<_> = (5..=8).map(wake).collect();
+        let refused = case.world.batch(&batch).await.remove(3);
+        // Three in one to two minutes: the next in 20 to 40 seconds.
+        let seconds = refused["overload"]["retry_after_seconds"].as_u64();
+        assert!(seconds.is_some_and(|seconds| (20..=40).contains(&seconds)), "{refused}");
+    }
 }
 
 async fn what_merges_or_deduplicates_never_meets_the_ceilings<S: Store>(mut case: Case<S>) {

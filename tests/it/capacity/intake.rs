@@ -25,9 +25,7 @@ fn at(second: i64) -> Published {
     mutation(T0 + second * SECOND, &format!("at-{second}"), "", "builder", json!(second))
 }
 
-async fn seed_003_so_many_a_minute_and_the_next_is_told_when_it_fits<S: Store>(
-    mut case: Case<S>,
-) {
+async fn seed_003_so_many_a_minute_and_the_next_is_told_when_it_fits<S: Store>(mut case: Case<S>) {
     limit(&mut case.world, &[(Dimension::Intake, 3)]);
     assert_eq!(case.world.outcomes(&[at(0), at(10), at(11)]).await, ["queued"; 3]);
     let record = case.world.send(at(12)).await;
@@ -44,9 +42,7 @@ async fn seed_003_so_many_a_minute_and_the_next_is_told_when_it_fits<S: Store>(
     );
 }
 
-async fn seed_003_producers_and_organizations_have_rates_of_their_own<S: Store>(
-    mut case: Case<S>,
-) {
+async fn seed_003_producers_and_organizations_have_rates_of_their_own<S: Store>(mut case: Case<S>) {
     limit(&mut case.world, &[(Dimension::Intake, 1)]);
     let theirs = at(2).with(json!({ "organization_id": "other" }));
     let events = [

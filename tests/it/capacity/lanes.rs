@@ -96,7 +96,9 @@ async fn every_layer_is_exact_while_lanes_race<S: Store>(case: Case<S>) {
                 "project_id": if i % 8 < 4 { json!("p") } else { Value::Null },
             }))
         };
-        (0..4).map(|round| burst(lane, round, 8).into_iter().enumerate().map(in_turn).collect()).collect()
+        (0..4)
+            .map(|round| burst(lane, round, 8).into_iter().enumerate().map(in_turn).collect())
+            .collect()
     };
     let stores = [case.world.bench.store.clone()];
     let records = race(&stores, 0..6, of, bursts).await;

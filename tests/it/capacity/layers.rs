@@ -21,7 +21,8 @@ on_both_databases!(
 
 async fn seed_003_an_organization_may_lower_and_never_raise<S: Store>(mut case: Case<S>) {
     limit(&mut case.world, &[(Dimension::QueuedOrganization, 2)]);
-    for (own, capacity, layer) in [("1", 1, "organization"), ("2", 2, "platform"), ("3", 2, "platform")]
+    for (own, capacity, layer) in
+        [("1", 1, "organization"), ("2", 2, "platform"), ("3", 2, "platform")]
     {
         case.outside.execute("DELETE FROM runs; DELETE FROM wake_keys").await;
         own_limits(&case.outside, "acme", &[("queued_runs_max", own)]).await;
@@ -34,9 +35,7 @@ async fn seed_003_an_organization_may_lower_and_never_raise<S: Store>(mut case: 
     }
 }
 
-async fn seed_003_what_an_organization_does_not_say_is_the_platforms<S: Store>(
-    mut case: Case<S>,
-) {
+async fn seed_003_what_an_organization_does_not_say_is_the_platforms<S: Store>(mut case: Case<S>) {
     limit(&mut case.world, &[(Dimension::QueuedOrganization, 1)]);
     own_limits(&case.outside, "acme", &[("event_bytes_max", "100000")]).await;
     assert_eq!(
@@ -69,7 +68,10 @@ async fn a_limit_that_is_lowered_holds_from_the_next_batch_on<S: Store>(mut case
     own_limits(&case.outside, "acme", &[("queued_runs_max", "1")]).await;
     assert_eq!(brief(&case.world.send(wake(3)).await), "refused:capacity_exhausted");
     own_limits(&case.outside, "acme", &[("queued_runs_max", "3")]).await;
-    assert_eq!(case.world.outcomes(&[wake(4), wake(5)]).await, ["queued", "refused:capacity_exhausted"]);
+    assert_eq!(
+        case.world.outcomes(&[wake(4), wake(5)]).await,
+        ["queued", "refused:capacity_exhausted"]
+    );
 }
 
 /// From the decision on, not from the request: a backlog is not admitted to expire at once.

@@ -58,9 +58,7 @@ async fn seed_004_accepted_work_is_bounded_at_every_stage_and_control_answers(di
     assert_eq!(stage.outside.run_count().await, CAPACITY + 1);
 }
 
-async fn seed_004_a_refusal_for_want_of_room_reaches_operators_and_whoever_asked(
-    dialect: Dialect,
-) {
+async fn seed_004_a_refusal_for_want_of_room_reaches_operators_and_whoever_asked(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
     let _worker = stage.worker_with(&[("WAKEGATE_LIMITS_QUEUED_RUNS_ORGANIZATION_MAX", "1")]).await;
     let first = stage.publish_for_outcome(&assignment("t1", "a1", 1)).await;

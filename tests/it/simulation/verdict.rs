@@ -68,6 +68,11 @@ pub fn answer_of(inside: &Inside, record: &Value) -> Answer {
         observed: record["observed_count"].as_u64(),
         retry_at: text("retry_at").map(|at| micros(&at)),
         pause: text("pause_id"),
+        overload: record.get("overload").map(|overload| {
+            let number = |name: &str| overload[name].as_u64().unwrap();
+            let capacity = u32::try_from(number("capacity")).unwrap();
+            (overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity)
+        }),
         requested_at: micros(&text("requested_at").unwrap()),
         outcome,
     }
