@@ -11,9 +11,6 @@ CREATE TABLE intake_slots (
     PRIMARY KEY (organization_id, producer, slot_at)
 ) WITH (fillfactor = 50);
 
--- For whoever deletes what is old.
-CREATE INDEX intake_slots_by_age ON intake_slots (slot_at);
-
 -- How fast a queue drains, by the database's clock: what left it in one minute and in the one before.
 ALTER TABLE queue_platform
     ADD COLUMN drain_minute bigint NOT NULL DEFAULT 0,

@@ -10,9 +10,6 @@ CREATE TABLE intake_slots (
     PRIMARY KEY (organization_id, producer, slot_at)
 ) STRICT, WITHOUT ROWID;
 
--- For whoever deletes what is old.
-CREATE INDEX intake_slots_by_age ON intake_slots (slot_at);
-
 -- How fast a queue drains, by the machine's clock: what left it in one minute and in the one before.
 ALTER TABLE queue_platform ADD COLUMN drain_minute INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE queue_platform ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;

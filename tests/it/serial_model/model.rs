@@ -100,6 +100,8 @@ pub struct Model {
     /// Ceilings that can be met.
     tight: Option<Tight>,
     admissions: Vec<room::Admission>,
+    /// What is full, where that is told and not counted.
+    told: Option<Option<(String, u64, u32)>>,
     /// Events whose run was deleted.
     deleted: Vec<usize>,
     /// The lane that events are of.

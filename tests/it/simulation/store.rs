@@ -32,6 +32,8 @@ pub struct Attempt {
     /// When keys were read.
     pub keys_at: Option<Moment>,
     pub counts_failed: u32,
+    /// Runs that were queued when it was read how full it is.
+    pub queued: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -195,7 +197,10 @@ impl Store for SimStore {
 
     async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
         let read = self.memory.read_room(query);
-        self.read("read_room", Some(GateName::Capacity), read, |_, _, _| ()).await
+        self.read("read_room", Some(GateName::Capacity), read, |attempt, read, _| {
+            attempt.queued = Some(read.queued_platform);
+        })
+        .await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

@@ -84,6 +84,19 @@ fn micros(text: &str) -> i64 {
 }
 
 impl Inside {
+    /// Somebody was told what became of an event.
+    pub fn told(&mut self, index: usize, record: &str) {
+        let record: serde_json::Value = serde_json::from_str(record).unwrap();
+        let first = self.oracle.told.get(&index).cloned();
+        let again = first.is_some();
+        if let Err(what) = self.agrees(index, &record, first.as_ref()) {
+            self.breach(Invariant::SameAnswer, || format!("event {index}: {what}"));
+        }
+        if !again {
+            self.oracle.told.insert(index, record);
+        }
+    }
+
     /// Whether a record that was told says what was decided, and what was told before.
     pub fn agrees(
         &self,

@@ -27,6 +27,10 @@ fn known(producer: &str) -> &str {
 impl Model {
     /// The first boundary that has no room for one more run.
     pub(super) fn full(&self, wake: &Wake) -> Option<Answer> {
+        if let Some(told) = &self.told {
+            let overload = Some(told.clone()?);
+            return Some(Answer { overload, ..Answer::refused("capacity_exhausted", wake.at) });
+        }
         let tight: &Tight = self.tight.as_ref()?;
         let lowered = match wake.organization.as_str() {
             "acme" => tight.acme,

@@ -27,6 +27,11 @@ impl Model {
         self.event(index, event)
     }
 
+    /// What is full for the next event, should it want room; only its lane knows.
+    pub fn room_is(&mut self, full: Option<(String, u64, u32)>) {
+        self.told = Some(full);
+    }
+
     /// The next event of a lane is none that decides anything.
     pub fn pass(&mut self, lane: u32, stored_at: i64) {
         self.lane = lane;
