@@ -9,6 +9,7 @@ pub mod config;
 mod database;
 pub mod explain;
 pub mod failure;
+mod limits;
 pub mod migrate;
 mod operators;
 mod pause;
@@ -32,6 +33,7 @@ use clap::{Parser, Subcommand};
 
 pub use self::agents::table as agents_table;
 pub use self::failure::{Exit, Failure};
+pub use self::limits::table as limits_table;
 use crate::config::{Config, Loaded};
 
 const AFTER_HELP: &str = "\
@@ -95,6 +97,8 @@ pub enum Command {
         #[command(subcommand)]
         command: agents::AgentsCommand,
     },
+    /// Show which limits are in force and how much of them is used, or set an organization's
+    Limits(limits::LimitsArgs),
     /// Show workers, lanes, counts and pauses
     Status(status::StatusArgs),
     /// Tell what would become of an event now, gate by gate, and publish nothing
@@ -145,6 +149,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Resume(args) => resume::execute(&loaded.config, args),
         Command::Cancel(args) => cancel::execute(&loaded.config, args),
         Command::Agents { command } => agents::execute(&loaded.config, command),
+        Command::Limits(args) => limits::execute(&loaded.config, args),
         Command::Status(args) => status::execute(&loaded.config, &args),
         Command::Explain(args) => explain::execute(&loaded.config, &args),
         Command::Why(args) => why::execute(&loaded.config, &args),

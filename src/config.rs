@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
+use crate::admission::limits::Ceilings;
 use crate::broker::TlsFiles;
 
 /// The file that is read where none is named, if it is there.
@@ -40,6 +41,8 @@ pub struct Config {
     pub streams: StreamsConfig,
     /// `[lanes]`
     pub lanes: LanesConfig,
+    /// `[limits]`
+    pub limits: LimitsConfig,
     /// `[control]`
     pub control: ControlConfig,
     /// `[queue]`
@@ -107,6 +110,47 @@ pub struct LanesConfig {
     pub store_away_give_up: Duration,
     /// `lanes.spread`
     pub spread: bool,
+}
+
+/// The platform's ceilings.
+#[derive(Debug, Clone)]
+pub struct LimitsConfig {
+    /// `limits.mode`
+    pub mode: LimitsMode,
+    /// `limits.version`
+    pub version: Option<String>,
+    /// `limits.enforced`
+    pub enforced: bool,
+    /// All the others.
+    pub ceilings: Ceilings,
+}
+
+impl LimitsConfig {
+    /// The ceilings, where they are enforced.
+    #[must_use]
+    pub fn enforced(&self) -> Option<Ceilings> {
+        self.enforced.then_some(self.ceilings)
+    }
+}
+
+/// Whether the defaults will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitsMode {
+    /// They will.
+    Development,
+    /// They will not: every ceiling is set by whoever operates this.
+    Production,
+}
+
+impl LimitsMode {
+    /// As the setting says it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Development => "development",
+            Self::Production => "production",
+        }
+    }
 }
 
 /// How operators are answered.
@@ -308,6 +352,12 @@ impl Config {
                 hold_backoff_max: Duration::ZERO,
                 store_away_give_up: Duration::ZERO,
                 spread: true,
+            },
+            limits: LimitsConfig {
+                mode: LimitsMode::Development,
+                version: None,
+                enforced: true,
+                ceilings: Ceilings::all(0),
             },
             control: ControlConfig {
                 enabled: true,

@@ -6,7 +6,7 @@
 //! - [`documents`]: every request and reply, of which `docs/schemas` is made
 //! - [`body`]: a request's bytes → its document, or what is wrong with them
 //! - [`error`]: what is refused, with a stable code
-//! - [`pauses`], [`agents`], [`counts`], [`worker`]: what is done
+//! - [`pauses`], [`agents`], [`limits`], [`counts`], [`worker`]: what is done
 //! - [`verbs`]: the list of all of it, and who answers what
 //! - [`answers`]: one request → one reply
 //! - `asked`: a request over NATS and how it is answered
@@ -23,6 +23,7 @@ pub mod body;
 pub mod counts;
 pub mod documents;
 pub mod error;
+pub mod limits;
 mod pages;
 pub mod pauses;
 pub mod service;

@@ -22,7 +22,7 @@ pub use self::labels::{
     Violation,
 };
 use self::register::Registrar;
-use crate::admission::{DuplicateKind, GateName, Refusal};
+use crate::admission::{Dimension, DuplicateKind, GateName, Layer, Refusal};
 use crate::outcome::OutcomeKind;
 use crate::wake::KeylessCause;
 use crate::wake::decode::RejectReason;
@@ -39,6 +39,8 @@ struct Families {
     lanes: u32,
     wakes: IntCounterVec,
     refusals: IntCounterVec,
+    overloads: IntCounterVec,
+    rooms_taken: IntCounter,
     rejected: IntCounterVec,
     assignment_allowance: IntCounterVec,
     dedup: IntCounterVec,
@@ -86,6 +88,16 @@ impl Metrics {
     /// A gate declined a wake.
     pub fn refused(&self, refusal: &Refusal) {
         self.0.refusals.with_label_values(&[refusal.as_str()]).inc();
+    }
+
+    /// Gate 6 declined a wake, for want of this.
+    pub fn overloaded(&self, boundary: Dimension, layer: Layer) {
+        self.0.overloads.with_label_values(&[boundary.as_str(), layer.as_str()]).inc();
+    }
+
+    /// A batch was decided again because others had taken the room that it saw.
+    pub fn room_taken(&self) {
+        self.0.rooms_taken.inc();
     }
 
     /// An event was itself at fault.

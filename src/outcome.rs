@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::admission::decision::{Decision, DegradedReason, DuplicateKind, PriorOutcome, Refusal};
+use crate::admission::decision::{
+    Decision, DegradedReason, DuplicateKind, Overload, PriorOutcome, Refusal, Retry,
+};
 use crate::admission::{ALLOWANCE_WAKES_MAX, ALLOWANCE_WINDOW};
 use crate::wake::decode::{Envelope, NoWake, Rejection};
 use crate::wake::{
@@ -104,6 +106,9 @@ pub struct OutcomeRecord {
     /// The pause in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause_id: Option<String>,
+    /// With `capacity_exhausted`: what was full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overload: Option<OverloadRecord>,
     /// The request instant.
     pub requested_at: UtcMicros,
     /// When it was decided, by the worker's clock.
@@ -127,6 +132,62 @@ pub struct OutcomeRecord {
     /// With `rejected`, in the audit stream: the first 64 KiB of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
+}
+
+/// What was full where a wake was refused for want of room (seed 004).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OverloadRecord {
+    /// Which limit: see docs/limits.md.
+    pub boundary: &'static str,
+    /// Which worker saw it; absent where nobody decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub component: Option<Arc<str>>,
+    /// Why, in a word.
+    pub reason: &'static str,
+    /// How much was there.
+    pub depth: u64,
+    /// How much may be there.
+    pub capacity: u32,
+    /// What is done with what does not fit: always `reject`.
+    pub policy: &'static str,
+    /// Which layer bound it: `platform` or `organization`.
+    pub layer: &'static str,
+    /// After how many seconds the wake would fit, where something justifies to say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
+    /// The trace id of `traceparent`, else the wake's id.
+    pub correlation_id: String,
+    /// When it was seen, by the worker's clock.
+    pub at: UtcMicros,
+}
+
+impl OverloadRecord {
+    fn of(overload: &Overload, envelope: &Envelope, at: UtcMicros) -> Self {
+        // `traceparent` has been checked for form: version, trace id, parent, flags.
+        let trace_id = envelope.traceparent.as_deref().and_then(|trace| trace.split('-').nth(1));
+        Self {
+            boundary: overload.boundary.as_str(),
+            component: None,
+            reason: overload.reason(),
+            depth: overload.depth,
+            capacity: overload.capacity,
+            policy: "reject",
+            layer: overload.layer.as_str(),
+            retry_after_seconds: overload.retry.map(|retry| seconds_until(retry, at)),
+            correlation_id: trace_id.map_or_else(|| envelope.id.to_string(), str::to_owned),
+            at,
+        }
+    }
+}
+
+/// Whole seconds, at least one.
+fn seconds_until(retry: Retry, now: UtcMicros) -> u32 {
+    match retry {
+        Retry::At(at) => {
+            u32::try_from(at.since(now).as_micros().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1)
+        }
+        Retry::After { seconds } => seconds,
+    }
 }
 
 impl OutcomeRecord {
@@ -155,7 +216,7 @@ impl OutcomeRecord {
             Decision::Deduplicate { kind, run_id } => {
                 record.met(OutcomeKind::Deduplicated, *run_id, Some(*kind));
             }
-            Decision::Refuse(refusal) => record.refused(refusal),
+            Decision::Refuse(refusal) => record.refused(envelope, refusal),
             Decision::Repeat(prior) => record.repeated(prior),
         }
         record
@@ -186,6 +247,15 @@ impl OutcomeRecord {
         record
     }
 
+    /// With the name of the worker that decided, where the record tells it.
+    #[must_use]
+    pub fn decided_by(mut self, component: &Arc<str>) -> Self {
+        if let Some(overload) = &mut self.overload {
+            overload.component = Some(Arc::clone(component));
+        }
+        self
+    }
+
     /// As JSON.
     ///
     /// # Panics
@@ -213,6 +283,7 @@ impl OutcomeRecord {
             window_seconds: None,
             retry_at: None,
             pause_id: None,
+            overload: None,
             requested_at: envelope.requested_at,
             decided_at,
             stream: Arc::clone(&envelope.stream),
@@ -240,7 +311,7 @@ impl OutcomeRecord {
         self.reason = kind.map(|kind| kind.as_str().to_owned());
     }
 
-    fn refused(&mut self, refusal: &Refusal) {
+    fn refused(&mut self, envelope: &Envelope, refusal: &Refusal) {
         self.outcome = OutcomeKind::Refused;
         self.reason = Some(refusal.as_str().to_owned());
         match refusal {
@@ -252,6 +323,9 @@ impl OutcomeRecord {
                 self.name_the_allowance();
                 self.observed_count = Some(*observed_count);
                 self.retry_at = Some(*retry_at);
+            }
+            Refusal::CapacityExhausted(overload) => {
+                self.overload = Some(OverloadRecord::of(overload, envelope, self.decided_at));
             }
         }
     }

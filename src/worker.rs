@@ -4,6 +4,7 @@
 mod removed;
 mod spread;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -13,6 +14,7 @@ use self::spread::Spread;
 use crate::audit::jetstream::JetStreamAudit;
 use crate::broker::{self, Broker, BrokerOptions, Link};
 use crate::clock::Clock;
+use crate::control::worker::host;
 use crate::error_text::one_line;
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::jetstream::JetStreamLane;
@@ -169,6 +171,7 @@ impl<S: Database> Worker<S> {
                 )
             })
             .collect();
+        let component: Arc<str> = Arc::from(format!("{}.{}", host(), std::process::id()));
         let audit = JetStreamAudit::new(context, self.broker.request_timeout);
         let benches: Vec<_> = (0..)
             .zip(&consumers)
@@ -178,6 +181,7 @@ impl<S: Database> Worker<S> {
                 consumer: consumer.clone(),
                 metrics: self.metrics.clone(),
                 clock: self.clock.clone(),
+                component: Arc::clone(&component),
                 lane: LaneKey {
                     stream: streams.stream.clone(),
                     stream_created_at: streams.created,

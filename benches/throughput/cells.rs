@@ -23,6 +23,8 @@ pub(crate) enum Cell {
     Plain { dialect: Dialect, lanes: usize },
     /// wakegate on an empty database.
     Worker { dialect: Dialect, workload: Workload },
+    /// wakegate on an empty database, with its ceilings enforced or not: what gate 6 costs.
+    Ceilings { dialect: Dialect, workload: Workload, enforced: bool },
     /// wakegate, mixed workload, on a database that holds something.
     Table { dialect: Dialect, table: Table },
     /// Publish to receive, without a worker.
@@ -65,6 +67,10 @@ impl Cell {
             cells.extend(bounds.map(|workload| Self::Together { dialect, workload }));
             cells.extend([1, 16].map(|lanes| Self::Plain { dialect, lanes }));
             cells.extend(Workload::ALL.map(|workload| Self::Worker { dialect, workload }));
+            for workload in bounds {
+                let of = |enforced| Self::Ceilings { dialect, workload, enforced };
+                cells.extend([false, true].map(of));
+            }
         }
         for dialect in Dialect::BOTH {
             cells.extend(Table::ALL.map(|table| Self::Table { dialect, table }));
@@ -91,6 +97,10 @@ impl Cell {
             Self::Together { dialect, workload } => format!("together {dialect} {workload}"),
             Self::Plain { dialect, lanes } => format!("plain {dialect} {lanes}"),
             Self::Worker { dialect, workload } => format!("wakegate {dialect} {workload}"),
+            Self::Ceilings { dialect, workload, enforced } => {
+                let enforced = if *enforced { "on" } else { "off" };
+                format!("ceilings {dialect} {workload} {enforced}")
+            }
             Self::Table { dialect, table } => format!("table {dialect} {table}"),
             Self::Receive { per_second } => format!("latency stream {per_second}"),
             Self::Latency { dialect, per_second } => format!("latency {dialect} {per_second}"),

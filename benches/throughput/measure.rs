@@ -130,7 +130,17 @@ impl Bench {
             Cell::Worker { dialect, workload } => {
                 let database = self.database(dialect, 1).await?;
                 let count = self.scale.events(dialect);
-                let sample = self.work(&database, dialect, workload, count, salt).await?;
+                let sample = self.work(&database, dialect, workload, &[], count, salt).await?;
+                database.delete(&self.cluster).await?;
+                Ok(sample)
+            }
+            Cell::Ceilings { dialect, workload, enforced } => {
+                let database = self.database(dialect, 1).await?;
+                let count = self.scale.events(dialect);
+                let enforced = if enforced { "on" } else { "off" };
+                let settings = [("WAKEGATE_LIMITS_ENFORCED", enforced)];
+                let work = self.work(&database, dialect, workload, &settings, count, salt);
+                let sample = work.await?;
                 database.delete(&self.cluster).await?;
                 Ok(sample)
             }
@@ -248,7 +258,7 @@ impl Bench {
     async fn table(&self, dialect: Dialect, table: Table, salt: u64) -> Result<Sample> {
         let database = self.filled(dialect, table).await?;
         let mut sample =
-            self.work(&database, dialect, Workload::Mixed, self.scale.table, salt).await?;
+            self.work(&database, dialect, Workload::Mixed, &[], self.scale.table, salt).await?;
         sample.details["rows_before"] = json!(table.rows(self.quick));
         self.keep(dialect, table, database).await?;
         Ok(sample)
@@ -259,6 +269,7 @@ impl Bench {
         database: &Database,
         dialect: Dialect,
         workload: Workload,
+        settings: &[(&str, &str)],
         count: usize,
         salt: u64,
     ) -> Result<Sample> {
@@ -271,7 +282,8 @@ impl Bench {
         database.checkpoint().await?;
         let (size, logged) = database.bytes().await?;
         let postgres = (dialect == Dialect::Postgres).then_some(&self.cluster);
-        let worked = worker::work(&stream, postgres, database.url(), count as u64).await?;
+        let worked =
+            worker::work(&stream, postgres, database.url(), settings, count as u64).await?;
         let wanted = workload.outcomes(count);
         expect("the worker's counts", worked.outcomes, wanted)?;
         let rows = database.rows().await?.without(before);

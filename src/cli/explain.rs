@@ -75,9 +75,10 @@ pub(super) fn execute(config: &Config, args: &ExplainArgs) -> Result<Exit, Failu
 
 async fn answer(config: &Config, event: &Outgoing, at: UtcMicros) -> Result<Explanation, Failure> {
     let message = message(&event.subject, &event.body, at);
+    let ceilings = config.limits.enforced();
     Ok(match database::open(config).await? {
-        AnyStore::Postgres(store) => Box::pin(explain(&store, &message)).await,
-        AnyStore::Sqlite(store) => Box::pin(explain(&store, &message)).await,
+        AnyStore::Postgres(store) => Box::pin(explain(&store, &message, ceilings)).await,
+        AnyStore::Sqlite(store) => Box::pin(explain(&store, &message, ceilings)).await,
     })
 }
 

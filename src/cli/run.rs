@@ -163,6 +163,7 @@ fn worker<S>(
             store_away_give_up: config.lanes.store_away_give_up,
             ack_wait,
             pin_timeout,
+            ceilings: config.limits.enforced(),
         },
         shutdown_deadline: config.shutdown.deadline,
         // Who ends once it has caught up takes what it gets, and lets nobody move lanes for it.

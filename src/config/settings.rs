@@ -3,6 +3,7 @@
 
 mod control;
 mod lanes;
+mod limits;
 mod log;
 mod queue;
 
@@ -106,7 +107,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 43] = [
+pub const SETTINGS: [Setting; 54] = [
     Setting {
         section: "nats",
         key: "url",
@@ -309,6 +310,17 @@ pub const SETTINGS: [Setting; 43] = [
               standby.",
     },
     lanes::SPREAD,
+    limits::MODE,
+    limits::VERSION,
+    limits::ENFORCED,
+    limits::QUEUED_PLATFORM,
+    limits::QUEUED_ORGANIZATION,
+    limits::QUEUED_PROJECT,
+    limits::WAITING,
+    limits::ACTIVE_PLATFORM,
+    limits::ACTIVE_ORGANIZATION,
+    limits::INTAKE,
+    limits::EVENT_BYTES,
     control::ENABLED,
     control::NATS_URL,
     control::CREDENTIALS_FILE,

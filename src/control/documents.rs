@@ -3,12 +3,16 @@
 //! Ids travel here, never in a subject. An organization is always named, the one without a name as
 //! `""`: to leave it out would mean another organization than was meant.
 
+mod limits;
 mod replies;
 pub(crate) mod requests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::limits::{
+    LimitDocument, LimitSource, LimitsGetRequest, LimitsReply, LimitsSetRequest, OwnLimits,
+};
 pub use self::replies::{
     AgentDocument, AgentListReply, AgentReply, ComponentDocument, ConfigurationReply, CountsReply,
     HealthReply, LaneDocument, PauseDocument, PauseReply, PausesReply, Refusals, ReleasedDocument,

@@ -27,7 +27,7 @@ use crate::store::control::ControlStore;
 
 /// What the service is called.
 pub const SERVICE: &str = "wakegate";
-const DESCRIPTION: &str = "Operators: pause, resume, agents, counts, health, configuration";
+const DESCRIPTION: &str = "Operators: pause, resume, agents, limits, counts, health, configuration";
 /// The queue group of requests for any one worker: the protocol's own.
 const ANY_WORKER: &str = "q";
 /// The queue group of subjects that mean nothing. It is not [`ANY_WORKER`]: a server takes one member
@@ -144,7 +144,7 @@ async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::
 /// Subjects beside those of the verbs, so that a wrong one is answered and not waited for.
 async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
     let mut arriving: Arriving = stream::select_all([]);
-    for beside in ["*", "agent.*"] {
+    for beside in ["*", "agent.*", "limits.*"] {
         let subject = format!("{SUBJECTS}.{beside}");
         let messages = client.queue_subscribe(subject, BESIDE.to_owned()).await?;
         let client = client.clone();

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 
 use crate::admission::decision::PriorOutcome;
+use crate::admission::limits::{Dimension, Limits};
 use crate::admission::{Decision, Refusal};
 use crate::audit::{AuditClass, AuditEvent};
 use crate::outcome::{OutcomeKind, OutcomeRecord};
 use crate::store::{
-    BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RefusedWake,
+    BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RefusedWake, RoomClaim,
 };
 use crate::wake::decode::{Content, Event, Rejection};
 use crate::wake::token::token;
@@ -18,6 +20,17 @@ use crate::wake::{RunId, UtcMicros, Wake};
 
 /// Most bytes of a rejected body that its audit event carries.
 pub const AUDIT_BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// Who decided, when, and under which limits.
+#[derive(Debug, Clone, Copy)]
+pub struct By<'a> {
+    /// What the worker is called.
+    pub component: &'a Arc<str>,
+    /// When.
+    pub at: UtcMicros,
+    /// The limits, where there are any.
+    pub limits: Option<Limits<'a>>,
+}
 
 /// What became of one event.
 #[derive(Debug, Clone)]
@@ -45,9 +58,10 @@ pub fn draft(
     from: LaneCursor,
     events: &[&Event],
     decisions: Vec<Decision>,
-    decided_at: UtcMicros,
+    by: &By<'_>,
 ) -> (BatchRecord, Vec<Outcome>) {
-    let mut draft = Draft::new(lane, from, decided_at);
+    let mut draft = Draft::new(lane, from, *by);
+    let decided_at = by.at;
     let mut decisions = decisions.into_iter();
     let mut outcomes = Vec::with_capacity(events.len());
     for event in events {
@@ -82,9 +96,9 @@ fn is_past(from: LaneCursor, event: &Event) -> bool {
     event.envelope.sequence <= from.decided_sequence
 }
 
-struct Draft {
+struct Draft<'a> {
     batch: BatchRecord,
-    decided_at: UtcMicros,
+    by: By<'a>,
     /// Where a run that wakes of this batch joined is written.
     targets: HashMap<RunId, Target>,
 }
@@ -95,10 +109,10 @@ enum Target {
     Updated(usize),
 }
 
-impl Draft {
-    fn new(lane: &LaneKey, from: LaneCursor, decided_at: UtcMicros) -> Self {
+impl<'a> Draft<'a> {
+    fn new(lane: &LaneKey, from: LaneCursor, by: By<'a>) -> Self {
         let batch = BatchRecord::new(lane, from, from);
-        Self { batch, decided_at, targets: HashMap::new() }
+        Self { batch, by, targets: HashMap::new() }
     }
 
     /// The fence never runs back: a redelivery of what is decided leaves it where it is.
@@ -118,12 +132,14 @@ impl Draft {
             Decision::Admit { degraded } => {
                 self.targets.insert(wake.id, Target::Inserted(self.batch.runs.len()));
                 self.take_key(wake, wake.id);
+                let expires_at = self.take_room(wake);
                 self.batch.runs.push(NewRun {
                     wake: Arc::clone(wake),
                     payload: wake.payload.clone(),
                     coalesced_count: 1,
                     degraded: degraded.as_ref().map(crate::admission::Degraded::reason),
-                    decided_at: self.decided_at,
+                    decided_at: self.by.at,
+                    expires_at,
                 });
             }
             Decision::Merge { run_id, takes_key } => {
@@ -134,7 +150,7 @@ impl Draft {
             }
             Decision::Repeat(_) | Decision::Deduplicate { .. } | Decision::Refuse(_) => {}
         }
-        let mut outcome = describe(event, wake, decision, self.decided_at);
+        let mut outcome = describe(event, wake, decision, &self.by);
         if let Some(Decision::Refuse(refusal)) = &outcome.decision {
             let reason = refusal.as_str();
             // Nobody else reads it where nobody asked: a batch of refusals is held once less.
@@ -146,6 +162,15 @@ impl Draft {
             self.batch.refusals.push(RefusedWake { wake: Arc::clone(wake), reason, record });
         }
         outcome
+    }
+
+    /// Claims the room for a run, and says when the run will have waited too long.
+    fn take_room(&mut self, wake: &Wake) -> Option<UtcMicros> {
+        let limits = self.by.limits.as_ref()?;
+        let claim = self.batch.room.get_or_insert_with(|| RoomClaim::new(limits));
+        claim.admit(wake, limits);
+        let waiting = limits.effective(&wake.organization_id, Dimension::Waiting).max;
+        Some(self.by.at + Duration::from_secs(u64::from(waiting)))
     }
 
     fn take_key(&mut self, wake: &Wake, run_id: RunId) {
@@ -164,7 +189,7 @@ impl Draft {
         self.batch.merged_wakes.push(MergedWake {
             wake: Arc::clone(wake),
             run_id,
-            decided_at: self.decided_at,
+            decided_at: self.by.at,
         });
         match self.targets.get(&run_id) {
             Some(&Target::Inserted(index)) => {
@@ -187,13 +212,15 @@ impl Draft {
 }
 
 /// A record is made only where somebody will read it: an audit event, or whoever asked.
-fn describe(event: &Event, wake: &Wake, decision: Decision, decided_at: UtcMicros) -> Outcome {
+fn describe(event: &Event, wake: &Wake, decision: Decision, by: &By<'_>) -> Outcome {
     let kind = kind_of(&decision);
     let audit = audit_of(&decision);
     let record =
         (audit.is_some() || event.envelope.outcome_to.is_some()).then(|| match &decision {
             Decision::Repeat(PriorOutcome::Refused { record, .. }) => record.clone(),
-            _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, decided_at).to_json(),
+            _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, by.at)
+                .decided_by(by.component)
+                .to_json(),
         });
     let audit = audit.zip(record.as_ref()).map(|((class, reason), record)| AuditEvent {
         wake_id: wake.id,

@@ -8,7 +8,8 @@ use prometheus::{
 
 use super::Families;
 use super::labels::{AllowanceReason, HoldCause, KEYLESS_CAUSES, Stage, Violation, keyless_cause};
-use crate::admission::{DuplicateKind, GateName, Refusal};
+use crate::admission::gates::capacity::BOUNDARIES;
+use crate::admission::{DuplicateKind, GateName, Layer, Refusal};
 use crate::outcome::OutcomeKind;
 use crate::wake::decode::RejectReason;
 use crate::wake::producer::ProducerClass;
@@ -36,6 +37,11 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             "Wakes that a gate declined, by reason.",
             "reason",
             Refusal::REASONS,
+        ),
+        overloads: to.overloads(),
+        rooms_taken: to.counter(
+            "wakegate_rooms_taken_total",
+            "Batches that were decided again because others had taken the room that they saw.",
         ),
         rejected: to.counters(
             "wakegate_rejected_total",
@@ -145,6 +151,24 @@ impl Registrar {
         for outcome in OutcomeKind::ALL {
             for producer in ProducerClass::ALL {
                 let _ = family.with_label_values(&[outcome.as_str(), producer.as_str()]);
+            }
+        }
+        family
+    }
+
+    fn overloads(&self) -> IntCounterVec {
+        let family = self.add(IntCounterVec::new(
+            Opts::new(
+                "wakegate_overloads_total",
+                "Wakes refused for want of room, by what was full and by whose limit.",
+            ),
+            &["boundary", "layer"],
+        ));
+        for boundary in BOUNDARIES {
+            for layer in Layer::ALL {
+                if layer == Layer::Platform || boundary.is_of_organizations() {
+                    let _ = family.with_label_values(&[boundary.as_str(), layer.as_str()]);
+                }
             }
         }
         family

@@ -5,8 +5,10 @@
 
 mod control;
 mod history;
+mod limits;
 mod prune;
 mod reads;
+mod room;
 mod rows;
 mod runners;
 mod session;
@@ -22,10 +24,12 @@ use sqlx::{Connection as _, Row as _};
 use self::session::{Failure, Sessions};
 use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
-    SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
+    RoomQuery, SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
 };
 use crate::admission::decision::PriorOutcome;
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
+};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
@@ -188,6 +192,10 @@ impl Store for SqliteStore {
         runs_max: u32,
     ) -> Result<CountedRuns, StoreError> {
         reads::counted(&self.sessions, windows, runs_max).await
+    }
+
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        room::read(&self.sessions, query).await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use wakegate::admission::GateName;
+use wakegate::config::Config;
 use wakegate::explain::{Explanation, explain, json as as_json, message, words};
 use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;
@@ -132,7 +133,8 @@ async fn what_cannot_be_explained_says_what_to_give() {
 async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {
     let subject = format!("wakes.{}.{}.{}", event.producer, event.organization, event.task);
     let message = message(&subject, &body(event), UtcMicros::from_micros(event.at));
-    Box::pin(explain(store, &message)).await
+    let ceilings = Some(Config::default().limits.ceilings);
+    Box::pin(explain(store, &message, ceilings)).await
 }
 
 #[tokio::test]

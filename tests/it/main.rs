@@ -9,6 +9,7 @@
 
 mod audit_contract;
 mod broker;
+mod capacity;
 mod cli;
 mod control;
 mod control_store;

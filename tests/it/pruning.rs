@@ -66,10 +66,25 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     let store = case.world.bench.store.clone();
     let horizon = |keys| Horizon { rows: at(T0 + 24 * HOUR), keys };
     for (keys, expected) in [
-        (None, [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]),
+        (
+            None,
+            [
+                (Table::Keys, 0),
+                (Table::Merged, 1),
+                (Table::Runs, 2),
+                (Table::Refused, 1),
+                (Table::Intake, 1),
+            ],
+        ),
         (
             Some(at(T0 + 24 * HOUR)),
-            [(Table::Keys, 3), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)],
+            [
+                (Table::Keys, 3),
+                (Table::Merged, 1),
+                (Table::Runs, 2),
+                (Table::Refused, 1),
+                (Table::Intake, 1),
+            ],
         ),
     ] {
         let preview = sweep(&store, horizon(keys), true).await.unwrap();
@@ -82,8 +97,15 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     let swept = sweep(&store, horizon(None), false).await.unwrap();
     assert_eq!(
         swept,
-        [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]
+        [
+            (Table::Keys, 0),
+            (Table::Merged, 1),
+            (Table::Runs, 2),
+            (Table::Refused, 1),
+            (Table::Intake, 1)
+        ]
     );
+    assert_eq!(case.outside.number("SELECT count(*) FROM intake_slots").await, 1, "the young one");
     let left = |table: &'static str| {
         let outside = &case.outside;
         async move { outside.number(&format!("SELECT count(*) FROM {table}")).await }
@@ -124,7 +146,7 @@ async fn more_than_a_page_is_pruned<S: Store + PruneStore>(mut case: Case<S>) {
     for preview in [true, false] {
         let swept = sweep(&store, horizon, preview).await.unwrap();
         let counts = swept.map(|(_, rows)| rows);
-        assert_eq!(counts, [1_299, 0, 1_299, 0], "preview {preview}");
+        assert_eq!(counts, [1_299, 0, 1_299, 0, 1], "preview {preview}");
     }
     assert_eq!(case.outside.number("SELECT count(*) FROM runs").await, 1);
     assert_eq!(case.outside.number("SELECT count(*) FROM wake_keys").await, 1);

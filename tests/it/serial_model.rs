@@ -12,6 +12,7 @@ mod hands;
 pub mod model;
 mod play;
 mod pruned;
+mod tight;
 pub mod trace;
 mod traps;
 
@@ -69,6 +70,14 @@ fn agrees_on<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
             runtime.block_on(agrees(store, &case.outside, &trace, &cuts))?;
         }
         Ok(())
+    });
+}
+
+fn agrees_on_tight<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
+    let _within = runtime.enter();
+    let store = &case.world.bench.store;
+    check(cases, &(tight::tight_traces(80), cuts()), |(trace, cuts)| {
+        runtime.block_on(agrees(store, &case.outside, &trace, &cuts))
     });
 }
 

@@ -17,6 +17,7 @@ mod network;
 mod oracle;
 pub mod plan;
 mod points;
+mod room;
 mod run;
 mod seeds;
 mod server;

@@ -5,6 +5,7 @@ use tokio::task::JoinSet;
 use tracing::error;
 
 use super::Surroundings;
+use crate::admission::limits::Dimension;
 use crate::broker::{self, Broker};
 use crate::cli::Failure;
 use crate::cli::servers::{AnyStore, broker_failure, queue_broker_options, queue_store};
@@ -49,8 +50,8 @@ fn spawn<S: RunnerStore>(
         lease: queue.lease,
         wait_max: queue.wait_max,
         cancel_grace: queue.cancel_grace,
-        platform_active_max: u32::MAX,
-        organization_active_max: u32::MAX,
+        platform_active_max: active_max(config, Dimension::ActivePlatform),
+        organization_active_max: active_max(config, Dimension::ActiveOrganization),
     };
     let signals = Signals { here: surroundings.queue.clone(), elsewhere: Work::default() };
     let told = Work::default();
@@ -93,6 +94,11 @@ fn spawn<S: RunnerStore>(
     let requests_max = queue.requests_max as usize;
     queueing.spawn(async move { service::serve(runs, &broker, requests_max, &shutdown).await });
     queueing
+}
+
+/// The platform's ceiling; what organizations have lowered of it is the claim's business.
+fn active_max(config: &Config, dimension: Dimension) -> u32 {
+    if config.limits.enforced { config.limits.ceilings.of(dimension) } else { u32::MAX }
 }
 
 async fn ending(work: impl Future<Output = ()>) -> Result<(), async_nats::Error> {

@@ -10,6 +10,7 @@ use super::super::{
     RefusedWake, StoreError, fault, lease,
 };
 use super::columns::PayloadColumns;
+use super::room;
 use super::session::{Failure, Prepared, Sessions, classify, execute, sqlstate};
 use super::timestamp::Timestamp;
 use crate::admission::decision::DegradedReason;
@@ -23,7 +24,7 @@ impl From<Failure> for RecordError {
 
 /// A deadlock or a serialization failure is a lost race: all of it is undone, and it may be tried
 /// again at once.
-fn refused(error: &sqlx::Error) -> RecordError {
+pub(super) fn refused(error: &sqlx::Error) -> RecordError {
     match sqlstate(error).as_deref() {
         Some("40001" | "40P01") => RecordError::RaceLost { what: "a lock" },
         _ => RecordError::Store(classify(error)),
@@ -123,7 +124,8 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
 }
 
 /// Writes in the order that every lane keeps, so that lanes cannot deadlock: the fence, keys in
-/// order of key, runs, merges in order of id. The first error discards the transaction by value.
+/// order of key, merges in order of id, and runs last, for with them the queue's lock is taken. Under
+/// it the room is counted. The first error discards the transaction by value.
 async fn write<'t>(
     mut transaction: Transaction<'t, Postgres>,
     batch: &BatchRecord,
@@ -133,10 +135,10 @@ async fn write<'t>(
     }
     let statements = [
         (batch.keys.len(), insert_keys as Statement, "a key"),
-        (batch.runs.len(), insert_runs, "the id of a run"),
         (batch.merges.len(), merge_runs, "a run that was queued"),
         (batch.merged_wakes.len(), insert_merged, "the id of a merged wake"),
         (batch.refusals.len(), insert_refused, "the id of a refused wake"),
+        (batch.runs.len(), insert_runs, "the id of a run"),
     ];
     for (rows, statement, what) in statements {
         if rows == 0 {
@@ -151,6 +153,9 @@ async fn write<'t>(
         if affected != rows as u64 {
             return Err(RecordError::RaceLost { what });
         }
+    }
+    if let Some(claim) = &batch.room {
+        room::take(&mut transaction, claim).await?;
     }
     Ok(transaction)
 }
@@ -210,7 +215,8 @@ fn insert_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         .bind(wakes().map(|wake| wake.producer.as_str()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.traceparent.as_deref()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
-        .bind(runs.iter().map(|run| Timestamp(run.decided_at)).collect::<Vec<_>>());
+        .bind(runs.iter().map(|run| Timestamp(run.decided_at)).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.expires_at.map(Timestamp)).collect::<Vec<_>>());
     Ok(PayloadColumns::of(runs.iter().map(|run| &run.payload)).bind_run(query))
 }
 

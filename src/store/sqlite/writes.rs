@@ -8,6 +8,7 @@ use super::super::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RecordError, Recorded,
     RefusedWake, StoreError, fault,
 };
+use super::room;
 use super::rows::{Prepared, Statement, bind_merged_payload, bind_run_payload};
 use super::session::{Failure, Sessions, classify, is_taken};
 use crate::admission::decision::DegradedReason;
@@ -25,7 +26,7 @@ impl From<Failure> for RecordError {
     }
 }
 
-fn refused(error: &sqlx::Error) -> RecordError {
+pub(super) fn refused(error: &sqlx::Error) -> RecordError {
     RecordError::Store(classify(error))
 }
 
@@ -123,12 +124,15 @@ async fn write<'t>(
     }
     let connection = &mut *transaction;
     execute(connection, &INSERT_KEYS, &batch.keys, bind_key, "a key").await?;
-    execute(connection, &INSERT_RUNS, &batch.runs, bind_run, "the id of a run").await?;
     execute(connection, &MERGE_RUNS, &batch.merges, bind_merge, "a run that was queued").await?;
     let what = "the id of a merged wake";
     execute(connection, &INSERT_MERGED, &batch.merged_wakes, bind_merged, what).await?;
     let what = "the id of a refused wake";
     execute(connection, &INSERT_REFUSED, &batch.refusals, bind_refused, what).await?;
+    execute(connection, &INSERT_RUNS, &batch.runs, bind_run, "the id of a run").await?;
+    if let Some(claim) = &batch.room {
+        room::take(connection, claim).await?;
+    }
     Ok(transaction)
 }
 
@@ -202,7 +206,8 @@ fn bind_run(query: Prepared, run: &NewRun) -> Prepared {
         .bind(wake.producer.shared())
         .bind(wake.traceparent.clone())
         .bind(wake.requested_at.micros())
-        .bind(run.decided_at.micros());
+        .bind(run.decided_at.micros())
+        .bind(run.expires_at.map(UtcMicros::micros));
     bind_run_payload(query, &run.payload)
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::audit::{AckPermit, AuditEvent};
 use wakegate::clock::Clock;
+use wakegate::config::Config;
 use wakegate::intake::{
     BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
 };
@@ -221,9 +222,11 @@ impl<S: Store> World<S> {
                 store_away_give_up: Duration::from_secs(20),
                 ack_wait: Duration::from_secs(12),
                 pin_timeout: Duration::from_secs(5),
+                ceilings: Some(Config::default().limits.ceilings),
             },
             holding: watch::Sender::new(None),
             queue: wakegate::queue::work::Work::default(),
+            component: Arc::from("worker-of-a-test"),
             lane,
         };
         // Sequences of different lanes of one stream never meet.

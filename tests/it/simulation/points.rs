@@ -16,7 +16,7 @@ pub enum PointAt {
 
 /// Every call that a lane makes on its servers: each is an await point before it has its effect, and
 /// one after.
-const CALLS: [&str; 20] = [
+const CALLS: [&str; 21] = [
     "open",
     "info",
     "stream",
@@ -34,6 +34,7 @@ const CALLS: [&str; 20] = [
     "read_keys",
     "read_queued",
     "read_counted",
+    "read_room",
     "record",
     "begin_isolated",
     "end_isolated",

@@ -7,11 +7,12 @@ use tokio::sync::oneshot;
 use wakegate::admission::GateName;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
 use wakegate::store::memory::MemoryStore;
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError,
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomQuery, Store,
+    StoreError,
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
@@ -31,6 +32,8 @@ pub struct Attempt {
     /// When keys were read.
     pub keys_at: Option<Moment>,
     pub counts_failed: u32,
+    /// Runs that were queued when it was read how full it is.
+    pub queued: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -192,6 +195,14 @@ impl Store for SimStore {
         .await
     }
 
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        let read = self.memory.read_room(query);
+        self.read("read_room", Some(GateName::Capacity), read, |attempt, read, _| {
+            attempt.queued = Some(read.queued_platform);
+        })
+        .await
+    }
+
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
         let me = self.me;
         self.world.pass(me, Point::Before("record")).await;
@@ -232,6 +243,7 @@ pub async fn proof(batch: &BatchRecord) -> Recorded {
         merged_wakes: Vec::new(),
         keys: Vec::new(),
         refusals: Vec::new(),
+        room: None,
         ..batch.clone()
     };
     mint.record(&covers).await.expect("nothing is in its way")
