@@ -7,6 +7,7 @@ mod columns;
 mod control;
 mod history;
 mod prune;
+mod queue;
 mod reads;
 mod session;
 mod timestamp;

@@ -6,6 +6,7 @@
 mod control;
 mod history;
 mod prune;
+mod queue;
 mod reads;
 mod rows;
 mod session;

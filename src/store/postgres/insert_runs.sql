@@ -2,11 +2,11 @@
 INSERT INTO runs (
     id, organization_id, project_id, agent_profile_id, reason, idempotency_key, coalesced_count,
     degraded_reason, producer, traceparent, requested_at, decided_at,
-    payload, task_id, task_unusable, actor_type, actor_id
+    payload, task_id, task_unusable, actor_type, actor_id, queue_class
 )
 SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
        unnest($5::text[]), unnest($6::text[]), unnest($7::integer[]),
        unnest($8::text[]), unnest($9::text[]), unnest($10::text[]),
        unnest($11::timestamptz[]), unnest($12::timestamptz[]),
        unnest($13::text[]), unnest($14::text[]), unnest($15::boolean[]), unnest($16::text[]),
-       unnest($17::text[])
+       unnest($17::text[]), unnest($18::smallint[])
