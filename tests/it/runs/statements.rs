@@ -26,24 +26,28 @@ fn statements(dialect: &str) -> Vec<(String, String)> {
 #[test]
 fn the_dialects_have_the_same_statements() {
     let names = |dialect| statements(dialect).into_iter().map(|(name, _)| name);
-    assert!(names("postgres").count() >= 2);
-    assert!(names("postgres").eq(names("sqlite")));
+    // Several claims in one go are a loop where there is one connection that writes.
+    let both = names("postgres").filter(|name| name != "claim_each");
+    assert!(both.eq(names("sqlite")));
+    assert!(names("sqlite").count() >= 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_postgres_statement_is_valid_and_walks_no_table_of_runs() {
     let database = postgres::database().await;
     let mut connection = database.pool().acquire().await.unwrap();
-    connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.unwrap();
+    let plans = "SET enable_seqscan = off; SET enable_bitmapscan = off; \
+                 SET plan_cache_mode = force_generic_plan";
+    sqlx::raw_sql(plans).execute(&mut *connection).await.unwrap();
     for (name, sql) in statements("postgres") {
         let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await;
         assert!(prepared.is_ok(), "{name}: {:?}", prepared.err());
-        let plan = format!("EXPLAIN (GENERIC_PLAN) {sql}");
-        // From PostgreSQL 16 on; before, what is valid has to do.
-        let Ok(rows) = sqlx::raw_sql(AssertSqlSafe(plan)).fetch_all(&mut *connection).await else {
-            continue;
-        };
-        for row in rows {
+        let parameters = (1..).take_while(|nth| sql.contains(&format!("${nth}"))).count();
+        let nulls = vec!["NULL"; parameters].join(", ");
+        let prepare = format!("PREPARE {name} AS {sql}");
+        sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut *connection).await.unwrap();
+        let explain = format!("EXPLAIN EXECUTE {name}({nulls})");
+        for row in sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut *connection).await.unwrap() {
             let line: String = row.get(0);
             assert!(!line.contains("Seq Scan on runs"), "{name}: {line}");
         }
