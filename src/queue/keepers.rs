@@ -50,28 +50,50 @@ pub async fn keep<S: RunnerStore>(
     now: UtcMicros,
     cancel_grace: Duration,
 ) -> (Kept, Result<(), StoreError>) {
+    let at = At { now, asked_until: now - cancel_grace };
     let mut kept = Kept::default();
-    let asked_until = now - cancel_grace;
     let done = [
-        all(&mut kept.expired, async || store.expire(now, RUNS_MAX).await).await,
-        all(&mut kept.returned, async || store.return_lapsed(now, RUNS_MAX).await).await,
-        all(&mut kept.lost, async || store.end_lapsed(now, RUNS_MAX).await).await,
-        all(&mut kept.stopped, async || store.cancel_stopped(now, RUNS_MAX).await).await,
-        all(&mut kept.unconfirmed, async || {
-            store.end_unconfirmed(asked_until, now, RUNS_MAX).await
-        })
-        .await,
+        all(store, Step::Expire, at, &mut kept.expired).await,
+        all(store, Step::Return, at, &mut kept.returned).await,
+        all(store, Step::Lose, at, &mut kept.lost).await,
+        all(store, Step::Stop, at, &mut kept.stopped).await,
+        all(store, Step::Confirm, at, &mut kept.unconfirmed).await,
     ];
     (kept, done.into_iter().collect())
 }
 
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Expire,
+    Return,
+    Lose,
+    Stop,
+    Confirm,
+}
+
+/// When it is, and until when a cancellation was asked for that is to be confirmed by now.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    now: UtcMicros,
+    asked_until: UtcMicros,
+}
+
 /// Takes a step until there is nothing left for it.
-async fn all(
+async fn all<S: RunnerStore>(
+    store: &S,
+    step: Step,
+    At { now, asked_until }: At,
     count: &mut u64,
-    step: impl AsyncFn() -> Result<Vec<MovedRun>, StoreError>,
 ) -> Result<(), StoreError> {
     loop {
-        let moved = step().await?;
+        let moved = match step {
+            Step::Expire => store.expire(now, RUNS_MAX).await,
+            Step::Return => store.return_lapsed(now, RUNS_MAX).await,
+            Step::Lose => store.end_lapsed(now, RUNS_MAX).await,
+            Step::Stop => store.cancel_stopped(now, RUNS_MAX).await,
+            Step::Confirm => store.end_unconfirmed(asked_until, now, RUNS_MAX).await,
+        }?;
         for run in &moved {
             note(run);
         }

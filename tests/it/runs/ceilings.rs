@@ -46,7 +46,7 @@ async fn work(client: Client, runner: usize) -> usize {
 /// are in the order in which it happened.
 fn most_under_way(told: &[Told]) -> BTreeMap<String, i64> {
     let mut now: BTreeMap<String, i64> = BTreeMap::new();
-    let mut most = BTreeMap::new();
+    let mut most: BTreeMap<String, i64> = BTreeMap::new();
     for told in told {
         let by = match told.event["event"].as_str().unwrap() {
             "claimed" => 1,

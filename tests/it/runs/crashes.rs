@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::asking::{depth, held, queue, with};
 use super::events::{told, until_told};
 use crate::control::asking::{Refused, answer};
-use crate::harness::until_some;
+use crate::harness::{PATIENCE, until_some};
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Stage};
@@ -34,15 +34,19 @@ struct Known {
 
 /// Asks until somebody answers: workers come and go.
 async fn ask(client: &Client, verb: &str, body: &Value) -> Result<Value, Refused> {
-    let ask = async || {
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        looks.tick().await;
         let subject = format!("wakegate.runs.{verb}");
-        let message = client.request(subject, body.to_string().into()).await.ok()?;
-        match answer(&message) {
-            Err(refused) if ["busy", "unavailable"].contains(&refused.code()) => None,
-            answered => Some(answered),
+        if let Ok(message) = client.request(subject, body.to_string().into()).await {
+            match answer(&message) {
+                Err(refused) if ["busy", "unavailable"].contains(&refused.code()) => {}
+                answered => return answered,
+            }
         }
-    };
-    until_some(ask, || format!("{verb} is never answered: {body}")).await
+        assert!(tokio::time::Instant::now() < deadline, "{verb} is never answered: {body}");
+    }
 }
 
 /// A runner that now and then does not say how it goes on; what it knows of its runs.
