@@ -22,6 +22,13 @@ GRANT SELECT, INSERT ON runs TO wakegate_run;
 GRANT UPDATE (payload, task_id, actor_type, actor_id, task_unusable, coalesced_count)
     ON runs TO wakegate_run;
 
+-- What triggers keep of the queue with each run, and what the ceilings are told by. What an
+-- organization has set is operators' to change.
+GRANT SELECT, INSERT, UPDATE, DELETE ON queue_platform, queue_organizations, queue_projects
+    TO wakegate_run;
+GRANT SELECT ON organization_limits TO wakegate_run;
+GRANT SELECT, INSERT, UPDATE ON intake_slots TO wakegate_run;
+
 -- What was decided stays.
 GRANT SELECT, INSERT ON merged_wakes, refused_wakes, wake_keys TO wakegate_run;
 
