@@ -119,12 +119,12 @@ CREATE TABLE queue_projects (
         CHECK (octet_length(project_id) <= 256),
     queued bigint NOT NULL DEFAULT 0 CHECK (queued >= 0),
     active bigint NOT NULL DEFAULT 0 CHECK (active >= 0),
-    -- The first of its queue.
+    -- The first of its queue; while a statement that changes many runs is being followed, it may be
+    -- ahead of the count.
     head_rank bigint,
     head_id uuid,
     ready boolean GENERATED ALWAYS AS (queued > 0 AND (project_id = '' OR active = 0)) STORED,
     PRIMARY KEY (organization_id, project_id),
-    CHECK ((queued > 0) = (head_id IS NOT NULL)),
     CHECK ((head_id IS NULL) = (head_rank IS NULL))
 ) WITH (fillfactor = 50);
 
@@ -173,7 +173,7 @@ CREATE TABLE run_events (
 
 CREATE FUNCTION queue_lock() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM queue_platform FOR UPDATE;
+    PERFORM FROM queue_platform p WHERE p.singleton FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the row of queue_platform is gone';
     END IF;
@@ -232,7 +232,8 @@ BEGIN
                count(*) FILTER (WHERE i.status <> 'queued') AS active
         FROM inserted i
         WHERE i.status IN ('queued', 'claimed', 'running')
-    ) n;
+    ) n
+    WHERE p.singleton;
     RETURN NULL;
 END $$;
 
@@ -259,6 +260,7 @@ BEGIN
     UPDATE queue_platform p
     SET queued = p.queued + queued_by, active = p.active + active_by,
         served = greatest(p.served, turn)
+    WHERE p.singleton
     RETURNING p.served INTO turn;
 
     SELECT p.head_rank, p.head_id INTO rank, head FROM queue_projects p
@@ -476,11 +478,13 @@ BEGIN
     IF FOUND THEN
         RETURN;
     END IF;
-    PERFORM FROM pauses p WHERE p.scope = 'platform' AND p.released_at IS NULL;
+    PERFORM FROM pauses p
+    WHERE p.scope = 'platform' AND p.organization_id = '' AND p.released_at IS NULL;
     IF FOUND THEN
         RETURN;
     END IF;
-    SELECT least(platform_active_max - p.active, runs_max) INTO slots FROM queue_platform p;
+    SELECT least(platform_active_max - p.active, runs_max) INTO slots FROM queue_platform p
+    WHERE p.singleton;
     WHILE slots > 0 LOOP
         IF of_organizations IS NULL THEN
             SELECT o.organization_id INTO chosen FROM queue_organizations o
@@ -525,6 +529,23 @@ BEGIN
             slots := slots - 1;
             RETURN NEXT run;
         END IF;
+    END LOOP;
+END $$;
+
+-- Whoever may write runs keeps the queue by that, and needs no rights on its tables. They run as the
+-- owner, so what they name is looked for in the owner's schema only; and who may claim is granted.
+DO $$
+DECLARE
+    function text;
+BEGIN
+    FOREACH function IN ARRAY ARRAY[
+        'queue_runs_inserted()', 'queue_run_changed()', 'queue_run_deleted()',
+        'queue_runs_truncated()', 'queue_run_cancelling()', 'queue_paused()', 'queue_limited()',
+        'queue_claim(uuid, text, integer, text[], timestamptz, timestamptz, bigint, bigint, integer)'
+    ] LOOP
+        EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp',
+                       function, current_schema());
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
     END LOOP;
 END $$;
 

@@ -330,12 +330,17 @@ END;
 CREATE TRIGGER queue_pause_changed AFTER UPDATE ON pauses
 BEGIN
     INSERT INTO queue_organizations (organization_id, paused)
-    SELECT w.column1, EXISTS (
+    SELECT w.organization_id, EXISTS (
         SELECT 1 FROM pauses p
-        WHERE p.scope = 'organization' AND p.organization_id = w.column1 AND p.released_at IS NULL
+        WHERE p.scope = 'organization' AND p.organization_id = w.organization_id
+            AND p.released_at IS NULL
     )
-    FROM (VALUES (OLD.organization_id, OLD.scope), (NEW.organization_id, NEW.scope)) AS w
-    WHERE w.column2 = 'organization'
+    FROM (
+        SELECT OLD.organization_id AS organization_id, OLD.scope AS scope
+        UNION
+        SELECT NEW.organization_id, NEW.scope
+    ) AS w
+    WHERE w.scope = 'organization'
     ON CONFLICT (organization_id) DO UPDATE SET paused = excluded.paused;
 END;
 

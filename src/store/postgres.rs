@@ -8,6 +8,7 @@ mod control;
 mod history;
 mod limits;
 mod prune;
+mod queue;
 mod reads;
 mod room;
 mod session;

@@ -6,6 +6,8 @@
 //! did, so that a caller who got no answer asks again. Time is always a parameter.
 
 mod answers;
+pub(super) mod held;
+pub(super) mod people;
 mod requests;
 
 use std::collections::HashMap;
@@ -116,3 +118,8 @@ pub trait QueueStore: Clone + Send + Sync + 'static {
 
 /// Depths by what they are of; what is not there has nothing waiting and nothing under way.
 pub(super) type DepthsOf<T> = HashMap<T, Depth>;
+
+/// A change that its row allows whenever it is looked at, and never when it is made.
+pub(super) fn unsettled() -> StoreError {
+    StoreError::Unavailable { error: "the run is being changed by somebody else".to_owned() }
+}

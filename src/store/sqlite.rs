@@ -7,6 +7,7 @@ mod control;
 mod history;
 mod limits;
 mod prune;
+mod queue;
 mod reads;
 mod room;
 mod rows;

@@ -24,6 +24,8 @@ mod limits;
 mod messages;
 mod ops;
 mod pruning;
+mod queue_simulation;
+mod queue_store;
 mod replicas;
 mod security;
 mod serial_model;

@@ -5,6 +5,7 @@ use sqlx::{Connection as _, Row as _, Transaction, query};
 use uuid::Uuid;
 
 use super::super::options::with_grace;
+use super::super::queue::people;
 use super::super::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RecordError, Recorded,
     RefusedWake, StoreError, fault, lease,
@@ -124,8 +125,8 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
 }
 
 /// Writes in the order that every lane keeps, so that lanes cannot deadlock: the fence, keys in
-/// order of key, merges in order of id, and runs last, for with them the queue's lock is taken. Under
-/// it the room is counted. The first error discards the transaction by value.
+/// order of key, merges in order of id, and runs last, for they lock the queue until the commit. Under
+/// that lock the room is counted. The first error discards the transaction by value.
 async fn write<'t>(
     mut transaction: Transaction<'t, Postgres>,
     batch: &BatchRecord,
@@ -135,9 +136,9 @@ async fn write<'t>(
     }
     let statements = [
         (batch.keys.len(), insert_keys as Statement, "a key"),
-        (batch.merges.len(), merge_runs, "a run that was queued"),
         (batch.merged_wakes.len(), insert_merged, "the id of a merged wake"),
         (batch.refusals.len(), insert_refused, "the id of a refused wake"),
+        (batch.merges.len(), merge_runs, "a run that was queued"),
         (batch.runs.len(), insert_runs, "the id of a run"),
     ];
     for (rows, statement, what) in statements {
@@ -217,7 +218,14 @@ fn insert_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| Timestamp(run.decided_at)).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.expires_at.map(Timestamp)).collect::<Vec<_>>());
-    Ok(PayloadColumns::of(runs.iter().map(|run| &run.payload)).bind_run(query))
+    let awaited = people::awaited(batch);
+    let kept = |run: &&NewRun| {
+        let hidden = people::is_nobody(run.payload.actor_type()) && awaited.contains(&run.wake.id);
+        hidden.then_some(people::HUMAN)
+    };
+    Ok(PayloadColumns::of(runs.iter().map(|run| &run.payload))
+        .bind_run(query)
+        .bind(runs.iter().map(kept).collect::<Vec<_>>()))
 }
 
 fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
@@ -227,7 +235,10 @@ fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let query = query(include_str!("merge_runs.sql"))
         .bind(merges.iter().map(|merge| merge.run_id.uuid()).collect::<Vec<_>>())
         .bind(joined);
-    Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload)).bind_run(query))
+    let awaited = people::awaited(batch);
+    Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload))
+        .bind_run(query)
+        .bind(merges.iter().map(|merge| awaited.contains(&merge.run_id)).collect::<Vec<_>>()))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
