@@ -22,9 +22,11 @@ GRANT SELECT (wake_id, reason) ON refused_wakes TO wakegate_control;
 -- A pause is made and ended, and stays on record.
 GRANT SELECT, INSERT ON pauses TO wakegate_control;
 GRANT UPDATE (released_at, released_by, release_reason) ON pauses TO wakegate_control;
--- What an organization lowers, what triggers keep of it with the queue, and how much is used.
+
+-- What an organization lowers, and how much is used.
 GRANT SELECT, INSERT, UPDATE ON organization_limits TO wakegate_control;
-GRANT SELECT, INSERT, UPDATE ON queue_platform, queue_organizations TO wakegate_control;
-GRANT SELECT ON queue_projects, intake_slots TO wakegate_control;
+GRANT SELECT ON queue_platform, queue_organizations, queue_projects, intake_slots
+    TO wakegate_control;
+
 GRANT SELECT, INSERT ON agents TO wakegate_control;
 GRANT UPDATE (status, actor, reason, updated_at) ON agents TO wakegate_control;

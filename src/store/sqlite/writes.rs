@@ -127,26 +127,18 @@ async fn write<'t>(
     }
     let connection = &mut *transaction;
     execute(connection, &INSERT_KEYS, &batch.keys, bind_key, "a key").await?;
-<<<<<<< HEAD
-    execute(connection, &MERGE_RUNS, &batch.merges, bind_merge, "a run that was queued").await?;
-=======
->>>>>>> queue
     let what = "the id of a merged wake";
     execute(connection, &INSERT_MERGED, &batch.merged_wakes, bind_merged, what).await?;
     let what = "the id of a refused wake";
     execute(connection, &INSERT_REFUSED, &batch.refusals, bind_refused, what).await?;
-<<<<<<< HEAD
-    execute(connection, &INSERT_RUNS, &batch.runs, bind_run, "the id of a run").await?;
-    if let Some(claim) = &batch.room {
-        room::take(connection, claim).await?;
-    }
-=======
     let awaited = people::awaited(batch);
     let bind = |query: Prepared, merge: &MergedRun| bind_merge(query, merge, &awaited);
     execute(connection, &MERGE_RUNS, &batch.merges, bind, "a run that was queued").await?;
     let bind = |query: Prepared, run: &NewRun| bind_run(query, run, &awaited);
     execute(connection, &INSERT_RUNS, &batch.runs, bind, "the id of a run").await?;
->>>>>>> queue
+    if let Some(claim) = &batch.room {
+        room::take(connection, claim).await?;
+    }
     Ok(transaction)
 }
 
@@ -220,15 +212,10 @@ fn bind_run(query: Prepared, run: &NewRun, awaited: &HashSet<RunId>) -> Prepared
         .bind(wake.producer.shared())
         .bind(wake.traceparent.clone())
         .bind(wake.requested_at.micros())
-<<<<<<< HEAD
         .bind(run.decided_at.micros())
         .bind(run.expires_at.map(UtcMicros::micros));
-    bind_run_payload(query, &run.payload)
-=======
-        .bind(run.decided_at.micros());
     let hidden = people::is_nobody(run.payload.actor_type()) && awaited.contains(&wake.id);
     bind_run_payload(query, &run.payload).bind(hidden.then_some(people::HUMAN))
->>>>>>> queue
 }
 
 fn bind_merge(query: Prepared, merge: &MergedRun, awaited: &HashSet<RunId>) -> Prepared {
