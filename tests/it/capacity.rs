@@ -5,6 +5,7 @@ mod ceilings;
 mod intake;
 mod lanes;
 mod layers;
+mod operators;
 mod prefetch;
 mod worker;
 

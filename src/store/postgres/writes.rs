@@ -125,8 +125,8 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
 }
 
 /// Writes in the order that every lane keeps, so that lanes cannot deadlock: the fence, keys in
-/// order of key, merges in order of id, and runs last, for with them the queue's lock is taken. Under
-/// it the room is counted. The first error discards the transaction by value.
+/// order of key, merges in order of id, and runs last, for they lock the queue until the commit. Under
+/// that lock the room is counted. The first error discards the transaction by value.
 async fn write<'t>(
     mut transaction: Transaction<'t, Postgres>,
     batch: &BatchRecord,

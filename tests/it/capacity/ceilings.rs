@@ -219,7 +219,7 @@ async fn what_merges_or_deduplicates_never_meets_the_ceilings<S: Store>(mut case
         case.world.outcomes(&[joins, repeats, aged]).await,
         ["coalesced", "deduplicated:windowed", "deduplicated:durable"]
     );
-    assert_eq!(brief(&case.world.send(wake(1)).await), "refused:capacity_exhausted", "it is full");
+    assert_eq!(brief(&case.world.send(wake(9)).await), "refused:capacity_exhausted", "it is full");
     assert_eq!(case.outside.run_count().await, 1);
 }
 

@@ -122,7 +122,10 @@ async fn the_intake_rate_is_exact_while_lanes_race<S: Store>(case: Case<S>) {
     let bursts = |lane| (0..4).map(|round| burst(lane, round, 4)).collect();
     let records = race(&stores, 0..6, of, bursts).await;
     assert_eq!(admitted(&records), 7);
-    assert_eq!(case.outside.number("SELECT sum(admitted) FROM intake_slots").await, 7);
+    assert_eq!(
+        case.outside.number("SELECT CAST(sum(admitted) AS bigint) FROM intake_slots").await,
+        7
+    );
 }
 
 /// Two workers, each with connections of its own, four lanes each; what is full is emptied and

@@ -80,7 +80,8 @@ async fn a_run_expires_after_the_waiting_time_in_force<S: Store>(mut case: Case<
     own_limits(&case.outside, "other", &[("waiting_seconds_max", "10")]).await;
     own_limits(&case.outside, "third", &[("waiting_seconds_max", "90")]).await;
     for organization in ["acme", "other", "third"] {
-        let event = wake(-100).with(json!({ "organization_id": organization }));
+        let event =
+            wake(1).at(T0 - 6_000 * SECOND).with(json!({ "organization_id": organization }));
         assert_eq!(brief(&case.world.send(event).await), "queued");
     }
     let micros = match &case.outside {

@@ -148,7 +148,7 @@ pub struct Oracle {
     commits: usize,
     /// Audit events stored, by message id.
     audited: BTreeMap<String, AuditEvent>,
-    told: BTreeMap<usize, serde_json::Value>,
+    pub(super) told: BTreeMap<usize, serde_json::Value>,
     /// Attempts at a wake alone that have begun, by worker.
     isolated: BTreeSet<(usize, usize)>,
     /// How many of those ended with the process, and how many the store left in doubt.
