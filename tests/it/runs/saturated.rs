@@ -7,6 +7,7 @@ use sqlx::Connection as _;
 
 use super::asking::{ask, claim, client_of, held, queue, until_answering, with};
 use crate::control::asking::ask as ask_control;
+use crate::harness::until_some;
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Setting, Stage, subject};
@@ -94,4 +95,41 @@ async fn runners_are_answered_while_a_backlog_is_decided(dialect: Dialect) {
     stage.settled().await;
     let ended = "SELECT count(*) FROM runs WHERE status = 'succeeded'";
     assert_eq!(stage.outside.number(ended).await, done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_runners_beyond_those_in_work_are_answered_busy_at_once() {
+    const REQUESTS_MAX: usize = 3;
+    let stage = Stage::set(Dialect::Postgres).await;
+    let max = REQUESTS_MAX.to_string();
+    let variables = [
+        ("WAKEGATE_QUEUE_REQUESTS_MAX", max.as_str()),
+        ("WAKEGATE_QUEUE_DEADLINE_MS", "60000"),
+        ("WAKEGATE_QUEUE_KEEPER_INTERVAL_MS", "60000"),
+    ];
+    let worker = stage.worker_with(&variables).await;
+    let client = client_of(&stage).await;
+    until_answering(&client).await;
+    let mut lock = sqlx::PgConnection::connect(&stage.database_url).await.unwrap();
+    let sql = "BEGIN; LOCK TABLE runs IN ACCESS EXCLUSIVE MODE";
+    sqlx::raw_sql(sql).execute(&mut lock).await.unwrap();
+    let beat = |nth: usize| json!({ "run_id": uuid::Uuid::from_u128(nth as u128), "fencing_token": 1 });
+    let mut stuck = tokio::task::JoinSet::new();
+    for nth in 0..REQUESTS_MAX {
+        let client = client.clone();
+        stuck.spawn(async move { ask(&client, "heartbeat", beat(nth)).await });
+    }
+    let full = async || {
+        let refused = ask(&client, "heartbeat", json!({})).await.unwrap_err();
+        (refused.code() == "busy").then_some(refused.number)
+    };
+    let number = until_some(full, || worker.told("it is never full")).await;
+    assert_eq!(number, "429");
+    // A claim waits at the desk and not among the requests.
+    let nobody = json!({ "runner_id": "" });
+    assert_eq!(ask(&client, "claim", nobody).await.unwrap_err().code(), "invalid_field");
+    sqlx::raw_sql("ROLLBACK").execute(&mut lock).await.unwrap();
+    for answer in stuck.join_all().await {
+        assert_eq!(answer.unwrap_err().code(), "unknown_run");
+    }
 }
