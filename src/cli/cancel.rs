@@ -3,7 +3,7 @@
 use clap::Args;
 use uuid::Uuid;
 
-use super::operators::{ScopeArgs, Signature, on_store, print_as};
+use super::operators::{ScopeArgs, Signature, on_queue_store, print_as};
 use super::servers::AnyStore;
 use super::table::Form;
 use super::{Exit, Failure};
@@ -52,7 +52,7 @@ pub(super) fn execute(config: &Config, args: CancelArgs) -> Result<Exit, Failure
         reason: args.signature.reason,
     };
     let now = Clock::system().now();
-    let reply: CancelReply = on_store(config, async |store| match store {
+    let reply: CancelReply = on_queue_store(config, async |store| match store {
         AnyStore::Postgres(store) => cancel::cancel(&store, request, now).await,
         AnyStore::Sqlite(store) => cancel::cancel(&store, request, now).await,
     })?;

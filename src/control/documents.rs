@@ -53,7 +53,7 @@ pub enum Mode {
     /// They go on.
     #[default]
     Drain,
-    /// They are to be stopped by whoever runs them.
+    /// They are cancelled, and their runners are told.
     StopNow,
 }
 

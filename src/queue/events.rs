@@ -90,7 +90,9 @@ impl<S: QueueStore> Publisher<S> {
                 () = shutdown.requested() => return,
             };
             if let Err(fault) = &published {
-                self.metrics.run_event_failed();
+                if let Fault::Stream(_) = fault {
+                    self.metrics.run_event_failed();
+                }
                 if !failing {
                     tracing::warn!(error = one_line(fault), "run events wait");
                 }

@@ -135,7 +135,7 @@ pub enum PauseMode {
     /// They go on.
     #[default]
     Drain,
-    /// They are to be stopped by whoever runs them.
+    /// They are cancelled, and their runners are told.
     StopNow,
 }
 

@@ -4,7 +4,7 @@ pub mod asking;
 mod cancelling;
 mod ceilings;
 mod crashes;
-mod events;
+pub mod events;
 mod examples;
 mod keeping;
 mod neighbours;
