@@ -18,7 +18,7 @@ mod oracle;
 pub mod plan;
 mod points;
 mod run;
-mod seeds;
+pub mod seeds;
 mod server;
 pub mod store;
 mod verdict;
