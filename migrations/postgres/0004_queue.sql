@@ -52,12 +52,14 @@ RETURN (extract(epoch FROM requested_at - '1970-01-01 00:00:00+00'::timestamptz)
         ELSE 600000000
     END;
 
+-- No token is negative. It is here so that a statement which asks for some queued run by its id cannot
+-- have this index, which while it is small looks as good as the primary key: only the view can.
 CREATE INDEX runs_queue ON runs (
     organization_id,
     coalesce(project_id, ''),
     queue_rank(queue_class, producer, actor_type, reason, requested_at),
     id
-) WHERE status = 'queued';
+) WHERE status = 'queued' AND fencing_token >= 0;
 
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND expires_at IS NOT NULL;
@@ -74,7 +76,7 @@ CREATE VIEW queued_runs AS
            queue_rank(queue_class, producer, actor_type, reason, requested_at) AS queue_rank,
            id
     FROM runs
-    WHERE status = 'queued';
+    WHERE status = 'queued' AND fencing_token >= 0;
 
 -- Rows are updated in place as long as no index sees a difference, hence the room on the pages and
 -- the columns that say no more than the indices need.
