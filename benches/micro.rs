@@ -14,11 +14,12 @@ use std::time::Duration;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use tokio::runtime::{Builder, Runtime};
-use wakegate::admission::facts::{CountedRuns, Facts, Pauses, QueuedRuns};
-use wakegate::admission::{Shadows, decide_batch};
+use wakegate::admission::facts::{CountedRuns, Facts, Pauses, QueuedRuns, Room};
+use wakegate::admission::{Ceilings, Shadows, decide_batch};
 use wakegate::audit::AckPermit;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::clock::Clock;
+use wakegate::config::Config;
 use wakegate::intake::{
     BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
 };
@@ -132,7 +133,13 @@ fn nothing_known() -> Facts {
         keys: Ok(HashMap::new()),
         queued: Ok(QueuedRuns::default()),
         counted: Ok(CountedRuns::default()),
+        ceilings: Some(ceilings()),
+        room: Ok(Room::default()),
     }
+}
+
+fn ceilings() -> Ceilings {
+    Config::default().limits.ceilings
 }
 
 fn runtime() -> Runtime {
@@ -146,6 +153,7 @@ fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
         consumer: Acknowledged,
         metrics: Metrics::new(8),
         clock: Clock::manual(UtcMicros::from_nanos(STORED_AT_NANOS)),
+        component: Arc::from("bench"),
         lane: lane(),
         options: LaneOptions {
             batch_wakes_max: BATCH,
@@ -156,9 +164,11 @@ fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
             store_away_give_up: Duration::from_secs(30),
             ack_wait: Duration::from_secs(12),
             pin_timeout: Duration::from_secs(5),
+            ceilings: Some(ceilings()),
         },
         shadows: Shadows::default(),
         holding: tokio::sync::watch::Sender::new(None),
+        queue: wakegate::queue::work::Work::default(),
     }
 }
 

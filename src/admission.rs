@@ -7,6 +7,8 @@ pub mod decision;
 pub mod engine;
 pub mod facts;
 pub mod gates;
+pub mod intake;
+pub mod limits;
 pub mod shadow;
 pub mod sight;
 
@@ -16,6 +18,7 @@ pub use self::decision::{Decision, Degraded, DuplicateKind, Refusal};
 pub use self::engine::{Decided, Hold, decide_batch};
 pub use self::facts::Facts;
 pub use self::gates::{GATES, Gate, GateName, Posture, Verdict};
+pub use self::limits::{Ceilings, Dimension, Layer, Limits, OrganizationLimits};
 pub use self::shadow::{Shadowed, Shadows};
 pub use self::sight::Sight;
 

@@ -3,11 +3,13 @@
 //! Standard output carries what a command was asked for, standard error what went wrong.
 
 mod agents;
+mod cancel;
 pub mod completions;
 pub mod config;
 mod database;
 pub mod explain;
 pub mod failure;
+mod limits;
 pub mod migrate;
 mod operators;
 mod pause;
@@ -31,6 +33,7 @@ use clap::{Parser, Subcommand};
 
 pub use self::agents::table as agents_table;
 pub use self::failure::{Exit, Failure};
+pub use self::limits::table as limits_table;
 use crate::config::{Config, Loaded};
 
 const AFTER_HELP: &str = "\
@@ -40,7 +43,7 @@ Exit codes:
   2    a wrong configuration or a wrong usage; nothing was started
   3    publish: the server called an event a duplicate
   4    the streams on the server differ from their declaration
-  5    pause, resume, agents: nothing was changed, for what is there is in the way
+  5    pause, resume, agents, cancel: nothing was changed, for what is there is in the way
   130  ended at once by a second SIGINT
   143  ended at once by a second SIGTERM
 
@@ -85,6 +88,8 @@ pub enum Command {
     Pause(pause::PauseArgs),
     /// Decide new wakes again
     Resume(resume::ResumeArgs),
+    /// Cancel a run
+    Cancel(cancel::CancelArgs),
     /// Look at the status of agents, or set it
     #[command(after_help = agents::AFTER_HELP)]
     Agents {
@@ -92,6 +97,8 @@ pub enum Command {
         #[command(subcommand)]
         command: agents::AgentsCommand,
     },
+    /// Show which limits are in force and how much of them is used, or set an organization's
+    Limits(limits::LimitsArgs),
     /// Show workers, lanes, counts and pauses
     Status(status::StatusArgs),
     /// Tell what would become of an event now, gate by gate, and publish nothing
@@ -140,7 +147,9 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Publish(args) => publish::execute(&loaded.config, args),
         Command::Pause(args) => pause::execute(&loaded.config, args),
         Command::Resume(args) => resume::execute(&loaded.config, args),
+        Command::Cancel(args) => cancel::execute(&loaded.config, args),
         Command::Agents { command } => agents::execute(&loaded.config, command),
+        Command::Limits(args) => limits::execute(&loaded.config, args),
         Command::Status(args) => status::execute(&loaded.config, &args),
         Command::Explain(args) => explain::execute(&loaded.config, &args),
         Command::Why(args) => why::execute(&loaded.config, &args),

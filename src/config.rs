@@ -21,6 +21,7 @@ use std::time::Duration;
 
 pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
 use crate::admission::Shadows;
+use crate::admission::limits::Ceilings;
 use crate::broker::TlsFiles;
 
 /// The file that is read where none is named, if it is there.
@@ -43,8 +44,12 @@ pub struct Config {
     pub lanes: LanesConfig,
     /// `[gates.…]`
     pub gates: GatesConfig,
+    /// `[limits]`
+    pub limits: LimitsConfig,
     /// `[control]`
     pub control: ControlConfig,
+    /// `[queue]`
+    pub queue: QueueConfig,
     /// `[shutdown]`
     pub shutdown: ShutdownConfig,
     /// `[log]`
@@ -117,6 +122,47 @@ pub struct GatesConfig {
     pub shadows: Shadows,
 }
 
+/// The platform's ceilings.
+#[derive(Debug, Clone)]
+pub struct LimitsConfig {
+    /// `limits.mode`
+    pub mode: LimitsMode,
+    /// `limits.version`
+    pub version: Option<String>,
+    /// `limits.enforced`
+    pub enforced: bool,
+    /// All the others.
+    pub ceilings: Ceilings,
+}
+
+impl LimitsConfig {
+    /// The ceilings, where they are enforced.
+    #[must_use]
+    pub fn enforced(&self) -> Option<Ceilings> {
+        self.enforced.then_some(self.ceilings)
+    }
+}
+
+/// Whether the defaults will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitsMode {
+    /// They will.
+    Development,
+    /// They will not: every ceiling is set by whoever operates this.
+    Production,
+}
+
+impl LimitsMode {
+    /// As the setting says it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Development => "development",
+            Self::Production => "production",
+        }
+    }
+}
+
 /// How operators are answered.
 #[derive(Debug, Clone)]
 pub struct ControlConfig {
@@ -134,6 +180,39 @@ pub struct ControlConfig {
     pub deadline: Duration,
     /// `control.requests_max`
     pub requests_max: u32,
+}
+
+/// How runners are answered, and how the queue is kept in order.
+#[derive(Debug, Clone)]
+pub struct QueueConfig {
+    /// `queue.enabled`
+    pub enabled: bool,
+    /// `queue.nats_url`; none means `nats.url`.
+    pub nats_url: Option<NatsServers>,
+    /// `queue.credentials_file`; none means `nats.credentials_file`.
+    pub credentials_file: Option<PathBuf>,
+    /// `queue.inbox_prefix`; none means `nats.inbox_prefix`.
+    pub inbox_prefix: Option<String>,
+    /// `queue.database_url`; none means `database.url`.
+    pub database_url: Option<DatabaseUrl>,
+    /// `queue.connections_max`
+    pub connections_max: u32,
+    /// `queue.deadline_ms`
+    pub deadline: Duration,
+    /// `queue.requests_max`
+    pub requests_max: u32,
+    /// `queue.waiters_max`
+    pub waiters_max: u32,
+    /// `queue.wait_seconds_max`
+    pub wait_max: Duration,
+    /// `queue.lease_seconds`
+    pub lease: Duration,
+    /// `queue.cancel_grace_seconds`
+    pub cancel_grace: Duration,
+    /// `queue.keeper_interval_ms`
+    pub keeper_interval: Duration,
+    /// `queue.look_again_ms`
+    pub look_again: Duration,
 }
 
 /// Limits of the end.
@@ -285,6 +364,12 @@ impl Config {
                 spread: true,
             },
             gates: GatesConfig { shadows: Shadows::default() },
+            limits: LimitsConfig {
+                mode: LimitsMode::Development,
+                version: None,
+                enforced: true,
+                ceilings: Ceilings::all(0),
+            },
             control: ControlConfig {
                 enabled: true,
                 nats_url: None,
@@ -293,6 +378,22 @@ impl Config {
                 connections_max: 0,
                 deadline: Duration::ZERO,
                 requests_max: 0,
+            },
+            queue: QueueConfig {
+                enabled: true,
+                nats_url: None,
+                credentials_file: None,
+                inbox_prefix: None,
+                database_url: None,
+                connections_max: 0,
+                deadline: Duration::ZERO,
+                requests_max: 0,
+                waiters_max: 0,
+                wait_max: Duration::ZERO,
+                lease: Duration::ZERO,
+                cancel_grace: Duration::ZERO,
+                keeper_interval: Duration::ZERO,
+                look_again: Duration::ZERO,
             },
             shutdown: ShutdownConfig { deadline: Duration::ZERO },
             log: LogConfig { format: LogFormat::Auto, level: String::new() },

@@ -6,9 +6,10 @@
 //! - [`documents`]: every request and reply, of which `docs/schemas` is made
 //! - [`body`]: a request's bytes → its document, or what is wrong with them
 //! - [`error`]: what is refused, with a stable code
-//! - [`pauses`], [`agents`], [`counts`], [`worker`]: what is done
+//! - [`pauses`], [`agents`], [`limits`], [`counts`], [`worker`]: what is done
 //! - [`verbs`]: the list of all of it, and who answers what
 //! - [`answers`]: one request → one reply
+//! - `asked`: a request over NATS and how it is answered
 //! - [`service`]: the NATS service
 //!
 //! Architecture Invariant: nothing here imports `crate::lane`. Control has a connection to NATS, a
@@ -17,10 +18,12 @@
 
 pub mod agents;
 pub mod answers;
+pub(crate) mod asked;
 pub mod body;
 pub mod counts;
 pub mod documents;
 pub mod error;
+pub mod limits;
 mod pages;
 pub mod pauses;
 pub mod service;
@@ -28,5 +31,6 @@ pub mod verbs;
 pub mod worker;
 
 pub use self::answers::Control;
+pub use self::asked::ERROR_HEADER;
 pub use self::error::{ControlError, ErrorCode};
 pub use self::verbs::Verb;

@@ -14,9 +14,12 @@ use std::sync::Arc;
 pub use self::event::message;
 pub use self::walk::{Conclusion, GateLine, Walk, walk};
 use crate::admission::Shadows;
-use crate::lane::facts::load;
+use crate::admission::limits::{Ceilings, Dimension};
+use crate::lane::facts::{Asking, load};
 use crate::store::{LaneCursor, Store};
-use crate::wake::decode::{Content, Envelope, Message, NoWake, RejectReason, Rejection, decode};
+use crate::wake::decode::{
+    BODY_BYTES_MAX, Content, Envelope, Message, NoWake, RejectReason, Rejection, decode_within,
+};
 use crate::wake::{UtcMicros, Wake};
 
 /// What would become of an event at an instant.
@@ -59,14 +62,21 @@ impl Explanation {
 ///
 /// A read that fails is told as what the gate makes of it; nothing is retried beyond what the worker
 /// retries itself.
-pub async fn explain<S: Store>(store: &S, message: &Message, shadows: Shadows) -> Explanation {
-    let event = decode(message);
+pub async fn explain<S: Store>(
+    store: &S,
+    message: &Message,
+    shadows: Shadows,
+    ceilings: Option<Ceilings>,
+) -> Explanation {
+    let bytes_max = ceilings.map_or(BODY_BYTES_MAX, |of| of.of(Dimension::EventBytes) as usize);
+    let event = decode_within(message, message.requested_at, bytes_max);
     let told = match event.content {
         Content::NoWake(no_wake) => Told::NoWake(no_wake),
         Content::Rejected(rejection) => Told::Rejected(rejection),
         Content::Wake(wake) => {
+            let asking = Asking { doubtful: false, ceilings };
             // Nothing was decided of a message that does not exist, and any cursor is before it.
-            let loaded = load(store, LaneCursor::default(), &[&*wake], false).await;
+            let loaded = load(store, LaneCursor::default(), &[&*wake], asking).await;
             match loaded.data_fault {
                 Some(fault) => Told::Rejected(Rejection {
                     reason: RejectReason::Unstorable,

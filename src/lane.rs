@@ -26,6 +26,7 @@ use self::place::Place;
 use self::process::Bench;
 use self::term::{Term, TermEnd};
 use self::watch::Watch;
+use crate::admission::limits::Ceilings;
 use crate::audit::AuditLog;
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::{BrokerError, LaneConsumer};
@@ -60,6 +61,8 @@ pub struct LaneOptions {
     pub ack_wait: Duration,
     /// The consumer's `priority_timeout`: a pin that is not renewed for this long moves.
     pub pin_timeout: Duration,
+    /// The platform's ceilings; none only where they are not enforced.
+    pub ceilings: Option<Ceilings>,
 }
 
 /// What a lane waits for.

@@ -16,6 +16,7 @@
 //! - [`worker`]: every lane, from start to shutdown
 //! - [`control`]: what operators ask and do, beside the lanes
 //! - [`schemas`]: events and outcomes as JSON Schema
+//! - [`queue`]: the other half: runners that claim, what is overdue, what becomes of runs
 //! - [`cli`]: the command; [`config`], [`telemetry`], [`metrics`], [`health`], [`http`],
 //!   [`shutdown`], [`clock`] and [`error_text`] are what every process needs
 
@@ -34,6 +35,7 @@ pub mod intake;
 pub mod lane;
 pub mod metrics;
 pub mod outcome;
+pub mod queue;
 pub mod schemas;
 pub mod shutdown;
 pub mod store;

@@ -5,6 +5,7 @@
 //! Counters are moved once, after settlement, and never for a wake that was decided before.
 
 mod labels;
+mod queue;
 mod register;
 
 use std::sync::Arc;
@@ -16,9 +17,12 @@ use prometheus::{
     IntGaugeVec, Registry, TextEncoder,
 };
 
-pub use self::labels::{AllowanceReason, HoldCause, Stage, Violation};
+pub use self::labels::{
+    AllowanceReason, ClaimAnswer, HoldCause, Overdue, QueueState, RequestAnswer, RunEventLabel,
+    Stage, Violation,
+};
 use self::register::Registrar;
-use crate::admission::{DuplicateKind, GateName, Refusal};
+use crate::admission::{Dimension, DuplicateKind, GateName, Layer, Refusal};
 use crate::outcome::OutcomeKind;
 use crate::wake::KeylessCause;
 use crate::wake::decode::RejectReason;
@@ -36,6 +40,8 @@ struct Families {
     wakes: IntCounterVec,
     refusals: IntCounterVec,
     would_refuse: IntCounterVec,
+    overloads: IntCounterVec,
+    rooms_taken: IntCounter,
     rejected: IntCounterVec,
     assignment_allowance: IntCounterVec,
     dedup: IntCounterVec,
@@ -54,6 +60,7 @@ struct Families {
     lane_owned: IntGaugeVec,
     lane_hand_overs: IntCounter,
     replicas: IntGauge,
+    queue: queue::QueueFamilies,
 }
 
 /// A lane's gauges, as they were set last.
@@ -88,6 +95,16 @@ impl Metrics {
     pub fn would_refuse(&self, refusal: &Refusal) {
         let labels = [refusal.gate().as_str(), refusal.as_str()];
         self.0.would_refuse.with_label_values(&labels).inc();
+    }
+
+    /// Gate 6 declined a wake, for want of this.
+    pub fn overloaded(&self, boundary: Dimension, layer: Layer) {
+        self.0.overloads.with_label_values(&[boundary.as_str(), layer.as_str()]).inc();
+    }
+
+    /// A batch was decided again because others had taken the room that it saw.
+    pub fn room_taken(&self) {
+        self.0.rooms_taken.inc();
     }
 
     /// An event was itself at fault.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admission::decision::{Decision, DegradedReason, DuplicateKind, PriorOutcome, Refusal};
+use crate::admission::decision::{
+    Decision, DegradedReason, DuplicateKind, Overload, PriorOutcome, Refusal, Retry,
+};
 use crate::admission::{ALLOWANCE_WAKES_MAX, ALLOWANCE_WINDOW};
 use crate::wake::decode::{Envelope, NoWake, Rejection};
 use crate::wake::{
@@ -124,6 +126,10 @@ pub struct OutcomeRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub pause_id: Option<String>,
+    /// With `capacity_exhausted`: what was full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OverloadRecord")]
+    pub overload: Option<OverloadRecord>,
     /// The request instant.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub requested_at: UtcMicros,
@@ -183,6 +189,69 @@ pub struct WouldRefuse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub pause_id: Option<String>,
+    /// What was full, and whose limit it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OverloadRecord")]
+    pub overload: Option<OverloadRecord>,
+}
+
+/// What was full where a wake was refused for want of room (seed 004).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OverloadRecord {
+    /// Which limit: see docs/limits.md.
+    pub boundary: &'static str,
+    /// Which worker saw it; absent where nobody decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub component: Option<Arc<str>>,
+    /// Why, in a word.
+    pub reason: &'static str,
+    /// How much was there.
+    pub depth: u64,
+    /// How much may be there.
+    pub capacity: u32,
+    /// What is done with what does not fit: always `reject`.
+    pub policy: &'static str,
+    /// Which layer bound it: `platform` or `organization`.
+    pub layer: &'static str,
+    /// After how many seconds the wake would fit, where something justifies to say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub retry_after_seconds: Option<u32>,
+    /// The trace id of `traceparent`, else the wake's id.
+    pub correlation_id: String,
+    /// When it was seen, by the worker's clock.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: UtcMicros,
+}
+
+impl OverloadRecord {
+    fn of(overload: &Overload, envelope: &Envelope, at: UtcMicros) -> Self {
+        // `traceparent` has been checked for form: version, trace id, parent, flags.
+        let trace_id = envelope.traceparent.as_deref().and_then(|trace| trace.split('-').nth(1));
+        Self {
+            boundary: overload.boundary.as_str(),
+            component: None,
+            reason: overload.reason(),
+            depth: overload.depth,
+            capacity: overload.capacity,
+            policy: "reject",
+            layer: overload.layer.as_str(),
+            retry_after_seconds: overload.retry.map(|retry| seconds_until(retry, at)),
+            correlation_id: trace_id.map_or_else(|| envelope.id.to_string(), str::to_owned),
+            at,
+        }
+    }
+}
+
+/// Whole seconds, at least one.
+fn seconds_until(retry: Retry, now: UtcMicros) -> u32 {
+    match retry {
+        Retry::At(at) => {
+            u32::try_from(at.since(now).as_micros().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1)
+        }
+        Retry::After { seconds } => seconds,
+    }
 }
 
 impl OutcomeRecord {
@@ -212,12 +281,12 @@ impl OutcomeRecord {
             Decision::Deduplicate { kind, run_id } => {
                 record.met(OutcomeKind::Deduplicated, *run_id, Some(*kind));
             }
-            Decision::Refuse(refusal) => record.refused(refusal),
+            Decision::Refuse(refusal) => record.refused(envelope, refusal),
             Decision::Repeat(prior) => record.repeated(prior),
         }
         record.would_refuse = would_refuse
             .iter()
-            .map(|refusal| Self::blank(envelope, decided_at).in_shadow(refusal))
+            .map(|refusal| Self::blank(envelope, decided_at).in_shadow(refusal, envelope))
             .collect();
         record
     }
@@ -245,6 +314,15 @@ impl OutcomeRecord {
         record.fault = Some(rejection.fault.clone());
         record.body_bytes = Some(rejection.body.len());
         record
+    }
+
+    /// With the name of the worker that decided, where the record tells it.
+    #[must_use]
+    pub fn decided_by(mut self, component: &Arc<str>) -> Self {
+        if let Some(overload) = &mut self.overload {
+            overload.component = Some(Arc::clone(component));
+        }
+        self
     }
 
     /// As JSON.
@@ -275,6 +353,7 @@ impl OutcomeRecord {
             window_seconds: None,
             retry_at: None,
             pause_id: None,
+            overload: None,
             requested_at: envelope.requested_at,
             decided_at,
             stream: Arc::clone(&envelope.stream),
@@ -302,7 +381,7 @@ impl OutcomeRecord {
         self.reason = kind.map(|kind| kind.as_str().to_owned());
     }
 
-    fn refused(&mut self, refusal: &Refusal) {
+    fn refused(&mut self, envelope: &Envelope, refusal: &Refusal) {
         self.outcome = OutcomeKind::Refused;
         self.reason = Some(refusal.as_str().to_owned());
         match refusal {
@@ -315,12 +394,15 @@ impl OutcomeRecord {
                 self.observed_count = Some(*observed_count);
                 self.retry_at = Some(*retry_at);
             }
+            Refusal::CapacityExhausted(overload) => {
+                self.overload = Some(OverloadRecord::of(overload, envelope, self.decided_at));
+            }
         }
     }
 
     /// Of a blank record, what a refusal would have said in it.
-    fn in_shadow(mut self, refusal: &Refusal) -> WouldRefuse {
-        self.refused(refusal);
+    fn in_shadow(mut self, refusal: &Refusal, envelope: &Envelope) -> WouldRefuse {
+        self.refused(envelope, refusal);
         WouldRefuse {
             gate: refusal.gate().as_str(),
             reason: refusal.as_str(),
@@ -329,6 +411,7 @@ impl OutcomeRecord {
             window_seconds: self.window_seconds,
             retry_at: self.retry_at,
             pause_id: self.pause_id,
+            overload: self.overload,
         }
     }
 

@@ -8,10 +8,14 @@ mod distinct;
 mod fault;
 pub mod history;
 mod lease;
+pub mod limits;
 pub mod memory;
 mod options;
 pub mod postgres;
 pub mod prune;
+pub mod queue;
+mod room;
+pub mod runners;
 mod schema;
 mod sightings;
 pub mod sqlite;
@@ -21,10 +25,14 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub use self::options::{StoreOptions, UrlError};
+pub use self::room::{IntakeSpan, RoomClaim, RoomQuery};
 pub use self::schema::{MigrateError, SchemaState};
 use crate::admission::Shadowed;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
+};
+use crate::admission::limits::Dimension;
 use crate::wake::{
     AgentId, IdempotencyKey, OrganizationId, Payload, RunId, TaskId, UtcMicros, Wake, WakeId,
 };
@@ -93,6 +101,8 @@ pub struct BatchRecord {
     pub refusals: Vec<RefusedWake>,
     /// What gates in shadow would have refused, to put on record.
     pub shadowed: Vec<ShadowedWake>,
+    /// The room that the runs take, where there are ceilings.
+    pub room: Option<RoomClaim>,
     /// Every wake that the record decides, those that write nothing included.
     pub covers: Vec<WakeId>,
 }
@@ -111,6 +121,7 @@ impl BatchRecord {
             keys: Vec::new(),
             refusals: Vec::new(),
             shadowed: Vec::new(),
+            room: None,
             covers: Vec::new(),
         }
     }
@@ -147,6 +158,8 @@ pub struct NewRun {
     pub degraded: Option<DegradedReason>,
     /// When it was decided.
     pub decided_at: UtcMicros,
+    /// When it has waited too long, if ever.
+    pub expires_at: Option<UtcMicros>,
 }
 
 /// An update of a queued run.
@@ -255,6 +268,13 @@ pub enum RecordError {
         /// What was taken, for the log.
         what: &'static str,
     },
+    /// The room that was seen when the batch was decided is taken: decide it again at once. Who took
+    /// it has come further by it, so somebody always does.
+    #[error("the room is taken: {}", boundary.as_str())]
+    RoomTaken {
+        /// What would have been exceeded.
+        boundary: Dimension,
+    },
     /// See [`StoreError`].
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -313,6 +333,10 @@ pub trait Store: Clone + Send + Sync + 'static {
         windows: &[CountWindow],
         runs_max: u32,
     ) -> impl Future<Output = Result<CountedRuns, StoreError>> + Send;
+
+    /// Gate 6: how full it is where wakes would go, and what the organizations there have lowered.
+    fn read_room(&self, query: &RoomQuery)
+    -> impl Future<Output = Result<Room, StoreError>> + Send;
 
     /// Writes a batch in one transaction, or nothing of it.
     fn record(

@@ -31,6 +31,8 @@ use crate::wake::UtcMicros;
 pub const WAKES: &str = "WAKES";
 /// The audit stream.
 pub const WAKE_AUDIT: &str = "WAKE_AUDIT";
+/// What becomes of runs.
+pub const RUN_EVENTS: &str = "RUN_EVENTS";
 /// The one priority group of a lane's consumer; every pull and every unpin names it.
 pub const LANE_GROUP: &str = "lane";
 /// Most partitions: each is a consumer, a pull and a database connection's worth of work.

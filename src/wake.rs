@@ -146,6 +146,10 @@ identifier!(
     ActorType, ID_BYTES_MAX, non_empty
 );
 identifier!(
+    /// Who runs runs, by the name it gives itself.
+    RunnerId, ID_BYTES_MAX, non_empty
+);
+identifier!(
     /// Why the agent is woken.
     Reason, REASON_BYTES_MAX, non_empty
 );
@@ -320,6 +324,8 @@ pub struct Wake {
     pub payload: Payload,
     /// W3C trace context, already checked for form.
     pub traceparent: Option<Arc<str>>,
+    /// How many bytes the event's body holds.
+    pub body_bytes: u32,
 }
 
 /// What a body asks for: a wake before its envelope is put around it.

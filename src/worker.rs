@@ -4,6 +4,7 @@
 mod removed;
 mod spread;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -14,6 +15,7 @@ use crate::admission::Shadows;
 use crate::audit::jetstream::JetStreamAudit;
 use crate::broker::{self, Broker, BrokerOptions, Link};
 use crate::clock::Clock;
+use crate::control::worker::host;
 use crate::error_text::one_line;
 use crate::health::{Component, ComponentState, Health};
 use crate::intake::jetstream::JetStreamLane;
@@ -23,6 +25,7 @@ use crate::lane::place::Place;
 use crate::lane::process::Bench;
 use crate::lane::{Lane, LaneOptions};
 use crate::metrics::Metrics;
+use crate::queue::work::Work;
 use crate::shutdown::Shutdown;
 use crate::store::{Database, LaneKey, SchemaState, StoreError};
 use crate::topology::{StreamFacts, Topology, TopologyError};
@@ -58,6 +61,8 @@ pub struct Worker<S> {
     pub shutdown: Shutdown,
     /// Stamps `decided_at`.
     pub clock: Clock,
+    /// Where it is announced that runs were queued.
+    pub queue: Work,
 }
 
 /// Why a worker ended other than by being told to. Each names what a person has to do.
@@ -169,6 +174,7 @@ impl<S: Database> Worker<S> {
                 )
             })
             .collect();
+        let component: Arc<str> = Arc::from(format!("{}.{}", host(), std::process::id()));
         let audit = JetStreamAudit::new(context, self.broker.request_timeout);
         let benches: Vec<_> = (0..)
             .zip(&consumers)
@@ -178,6 +184,7 @@ impl<S: Database> Worker<S> {
                 consumer: consumer.clone(),
                 metrics: self.metrics.clone(),
                 clock: self.clock.clone(),
+                component: Arc::clone(&component),
                 lane: LaneKey {
                     stream: streams.stream.clone(),
                     stream_created_at: streams.created,
@@ -186,6 +193,7 @@ impl<S: Database> Worker<S> {
                 options: self.lanes,
                 shadows: self.shadows,
                 holding: tokio::sync::watch::Sender::new(None),
+                queue: self.queue.clone(),
             })
             .collect();
         // The others answer while it is accounted for what the stream has removed.

@@ -1,5 +1,6 @@
 //! Every measurement by its name.
 
+use crate::claims::Depth;
 use crate::database::Dialect;
 use crate::tables::Table;
 use crate::workloads::Workload;
@@ -22,12 +23,18 @@ pub(crate) enum Cell {
     Plain { dialect: Dialect, lanes: usize },
     /// wakegate on an empty database.
     Worker { dialect: Dialect, workload: Workload },
+    /// wakegate on an empty database, with its ceilings enforced or not: what gate 6 costs.
+    Ceilings { dialect: Dialect, workload: Workload, enforced: bool },
     /// wakegate, mixed workload, on a database that holds something.
     Table { dialect: Dialect, table: Table },
     /// Publish to receive, without a worker.
     Receive { per_second: u32 },
     /// Publish to the run's outcome.
     Latency { dialect: Dialect, per_second: u32 },
+    /// Claims by several claimers at once.
+    Claims { dialect: Dialect, depth: Depth },
+    /// One claim after the other.
+    Claim { dialect: Dialect, depth: Depth },
 }
 
 /// What a measurement counts in.
@@ -60,6 +67,10 @@ impl Cell {
             cells.extend(bounds.map(|workload| Self::Together { dialect, workload }));
             cells.extend([1, 16].map(|lanes| Self::Plain { dialect, lanes }));
             cells.extend(Workload::ALL.map(|workload| Self::Worker { dialect, workload }));
+            for workload in bounds {
+                let of = |enforced| Self::Ceilings { dialect, workload, enforced };
+                cells.extend([false, true].map(of));
+            }
         }
         for dialect in Dialect::BOTH {
             cells.extend(Table::ALL.map(|table| Self::Table { dialect, table }));
@@ -68,6 +79,10 @@ impl Cell {
         cells.extend(RATES.map(|per_second| Self::Receive { per_second }));
         for dialect in Dialect::BOTH {
             cells.extend(RATES.map(|per_second| Self::Latency { dialect, per_second }));
+        }
+        for dialect in Dialect::BOTH {
+            cells.extend(Depth::ALL.map(|depth| Self::Claims { dialect, depth }));
+            cells.extend(Depth::ALL.map(|depth| Self::Claim { dialect, depth }));
         }
         cells
     }
@@ -82,15 +97,21 @@ impl Cell {
             Self::Together { dialect, workload } => format!("together {dialect} {workload}"),
             Self::Plain { dialect, lanes } => format!("plain {dialect} {lanes}"),
             Self::Worker { dialect, workload } => format!("wakegate {dialect} {workload}"),
+            Self::Ceilings { dialect, workload, enforced } => {
+                let enforced = if *enforced { "on" } else { "off" };
+                format!("ceilings {dialect} {workload} {enforced}")
+            }
             Self::Table { dialect, table } => format!("table {dialect} {table}"),
             Self::Receive { per_second } => format!("latency stream {per_second}"),
             Self::Latency { dialect, per_second } => format!("latency {dialect} {per_second}"),
+            Self::Claims { dialect, depth } => format!("claims {dialect} {depth}"),
+            Self::Claim { dialect, depth } => format!("claim {dialect} {depth}"),
         }
     }
 
     pub(crate) fn unit(&self) -> Unit {
         match self {
-            Self::Receive { .. } | Self::Latency { .. } => Unit::Milliseconds,
+            Self::Receive { .. } | Self::Latency { .. } | Self::Claim { .. } => Unit::Milliseconds,
             _ => Unit::EventsPerSecond,
         }
     }

@@ -74,7 +74,7 @@ pub(crate) async fn of_worker(
     events: Vec<Event>,
     per_second: u32,
 ) -> Result<Latency> {
-    let mut worker = Worker::start(stream, database.url())?;
+    let mut worker = Worker::start(stream, database.url(), &[])?;
     let up = Duration::from_secs(30);
     eventually("the worker to serve", up, async || worker.metrics().await).await?;
 

@@ -15,6 +15,7 @@
 )]
 
 mod cells;
+mod claims;
 mod database;
 mod latency;
 mod machine;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::cells::{Cell, insert_connections};
+use crate::claims::{self, Depth};
 use crate::database::{Database, Dialect};
 use crate::latency::{self, Latency};
 use crate::postgres::Cluster;
@@ -51,6 +52,8 @@ const QUICK: Scale = Scale {
     plain: 1_000,
     load_seconds: 2,
 };
+/// Claimers at once.
+const CLAIMERS: usize = 8;
 /// Quicker than this, what is to coalesce is published within the coalescing window.
 const APART_SECONDS_MAX: f64 = 4.5;
 
@@ -127,7 +130,17 @@ impl Bench {
             Cell::Worker { dialect, workload } => {
                 let database = self.database(dialect, 1).await?;
                 let count = self.scale.events(dialect);
-                let sample = self.work(&database, dialect, workload, count, salt).await?;
+                let sample = self.work(&database, dialect, workload, &[], count, salt).await?;
+                database.delete(&self.cluster).await?;
+                Ok(sample)
+            }
+            Cell::Ceilings { dialect, workload, enforced } => {
+                let database = self.database(dialect, 1).await?;
+                let count = self.scale.events(dialect);
+                let enforced = if enforced { "on" } else { "off" };
+                let settings = [("WAKEGATE_LIMITS_ENFORCED", enforced)];
+                let work = self.work(&database, dialect, workload, &settings, count, salt);
+                let sample = work.await?;
                 database.delete(&self.cluster).await?;
                 Ok(sample)
             }
@@ -138,6 +151,8 @@ impl Bench {
                 Sample::latency(&latency::of_consumer(&stream, events, per_second).await?)
             }
             Cell::Latency { dialect, per_second } => self.latency(dialect, per_second, salt).await,
+            Cell::Claims { dialect, depth } => self.claims(dialect, depth, CLAIMERS).await,
+            Cell::Claim { dialect, depth } => self.claims(dialect, depth, 1).await,
         }
     }
 
@@ -243,7 +258,7 @@ impl Bench {
     async fn table(&self, dialect: Dialect, table: Table, salt: u64) -> Result<Sample> {
         let database = self.filled(dialect, table).await?;
         let mut sample =
-            self.work(&database, dialect, Workload::Mixed, self.scale.table, salt).await?;
+            self.work(&database, dialect, Workload::Mixed, &[], self.scale.table, salt).await?;
         sample.details["rows_before"] = json!(table.rows(self.quick));
         self.keep(dialect, table, database).await?;
         Ok(sample)
@@ -254,6 +269,7 @@ impl Bench {
         database: &Database,
         dialect: Dialect,
         workload: Workload,
+        settings: &[(&str, &str)],
         count: usize,
         salt: u64,
     ) -> Result<Sample> {
@@ -266,7 +282,8 @@ impl Bench {
         database.checkpoint().await?;
         let (size, logged) = database.bytes().await?;
         let postgres = (dialect == Dialect::Postgres).then_some(&self.cluster);
-        let worked = worker::work(&stream, postgres, database.url(), count as u64).await?;
+        let worked =
+            worker::work(&stream, postgres, database.url(), settings, count as u64).await?;
         let wanted = workload.outcomes(count);
         expect("the worker's counts", worked.outcomes, wanted)?;
         let rows = database.rows().await?.without(before);
@@ -292,6 +309,24 @@ impl Bench {
         expect("the rows", database.rows().await?, wanted)?;
         database.delete(&self.cluster).await?;
         Sample::latency(&latency)
+    }
+
+    /// With several claimers how many a second; with one how long a claim takes at the median.
+    async fn claims(&self, dialect: Dialect, depth: Depth, claimers: usize) -> Result<Sample> {
+        let database = self.database(dialect, 1).await?;
+        let mut claimed = claims::measure(&database, depth, claimers, self.quick).await?;
+        database.delete(&self.cluster).await?;
+        claimed.each.sort();
+        let ms = |part: usize| {
+            let at = (claimed.each.len() * part / 100).min(claimed.each.len() - 1);
+            claimed.each[at].as_secs_f64() * 1_000.0
+        };
+        let details = json!({ "p50_ms": ms(50), "p99_ms": ms(99) });
+        let value = match claimers {
+            1 => ms(50),
+            _ => claimed.claims as f64 / claimed.took.as_secs_f64(),
+        };
+        Ok(Sample { value, details })
     }
 
     fn load(&self, per_second: u32, salt: u64) -> Vec<crate::workloads::Event> {

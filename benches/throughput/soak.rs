@@ -34,7 +34,7 @@ pub(crate) async fn soak(bench: &Bench, dialect: Dialect, events: usize) -> Resu
     let slices = events.div_ceil(SLICE).max(2 * WARM_UP);
     let stream = Stream::start().await?;
     let database = bench.database(dialect, 1).await?;
-    let mut worker = Worker::start(&stream, database.url())?;
+    let mut worker = Worker::start(&stream, database.url(), &[])?;
     let mut resident_mib = Vec::new();
     for slice in 1..=slices {
         stream.publish(&Workload::Mixed.events(SLICE, slice as u64)).await?;

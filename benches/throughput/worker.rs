@@ -56,7 +56,11 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts one. `WAKEGATE_*` settings of the benchmark's own environment reach it, so that
     /// settings can be compared.
-    pub(crate) fn start(stream: &Stream, database_url: &str) -> Result<Self> {
+    pub(crate) fn start(
+        stream: &Stream,
+        database_url: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let address = format!("127.0.0.1:{port}");
         let log = stream.scratch().join("worker.log");
@@ -64,6 +68,7 @@ impl Worker {
             .arg("run")
             .env("WAKEGATE_DATABASE_URL", database_url)
             .env("WAKEGATE_HTTP_ADDR", &address)
+            .envs(settings.iter().copied())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)
             .spawn()?;
@@ -126,9 +131,10 @@ pub(crate) async fn work(
     stream: &Stream,
     cluster: Option<&Cluster>,
     database_url: &str,
+    settings: &[(&str, &str)],
     count: u64,
 ) -> Result<Worked> {
-    let mut worker = Worker::start(stream, database_url)?;
+    let mut worker = Worker::start(stream, database_url, settings)?;
     let postgres = cluster.map(Cluster::pid).transpose()?;
     let watched = Watched { worker: worker.pid(), nats: stream.pid()?, postgres };
     let mut begun: Option<(Instant, u64, Cpu)> = None;

@@ -1,10 +1,12 @@
 //! `make demo`: a story in events on a private nats-server and a private SQLite file, what became
-//! of each event and why, what an operator sees of it, and the metrics that moved.
+//! of each event and why, what an operator sees of it, how two organizations' runs share three slots
+//! until each has ended, and the metrics that moved.
 //!
 //! The events are in `examples/demo/events`, to be published again by hand. Nothing outlives the
 //! demo; an outcome that is not the one the story promises makes it fail.
 
 mod report;
+mod runs;
 mod servers;
 mod stage;
 mod story;
@@ -59,6 +61,8 @@ async fn tell(report: &mut Report) -> Result<()> {
     }
 
     report.audit(&stage.audit_events(audited).await?)?;
+    published += stage.queue_runs().await?;
+    report.turns(&runs::run_all(stage.client()).await?, stage.run_events().await?)?;
     report.metrics(&before, &stage.counters_after(published).await?)?;
     stage.strike().await?;
     if !surprises.is_empty() {

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::Value;
 
 use crate::Result;
+use crate::runs::{SLOTS, Turn};
 use crate::stage::Counters;
 use crate::story::Step;
 
@@ -69,6 +70,23 @@ impl Report {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn turns(&mut self, turns: &[Turn], events: usize) -> Result<()> {
+        self.heading(&format!("Two organizations share {SLOTS} slots"))?;
+        for line in [
+            "A runner claims over NATS, starts and ends each run. acme has queued far more, and",
+            "initech does not wait for it: a slot goes to whoever has the fewest under way.",
+        ] {
+            self.line(&format!("   {line}"))?;
+        }
+        for turn in turns {
+            let slots: Vec<String> =
+                turn.under_way.iter().map(|(who, runs)| format!("{who} {runs}")).collect();
+            let who = self.paint(GREEN, &format!("{:<8}", turn.organization));
+            self.line(&format!("   {who} {:<10} under way: {}", turn.task, slots.join(", ")))?;
+        }
+        self.line(&format!("   {events} events on run-events.> told of it, and nobody polled."))
     }
 
     pub(crate) fn metrics(&mut self, before: &Counters, after: &Counters) -> Result<()> {

@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 
 use async_nats::Subscriber;
 use futures_util::StreamExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::SqlitePool;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use wakegate::clock::Clock;
 
 use crate::Result;
+use crate::runs::{RUNS, SLOTS};
 use crate::servers::{PATIENCE, Process, eventually, free_address, get};
 
 /// Counters by name and labels, as scraped.
@@ -22,6 +23,7 @@ pub(crate) type Counters = BTreeMap<String, f64>;
 #[derive(Debug)]
 pub(crate) struct Stage {
     audit: Subscriber,
+    client: async_nats::Client,
     database: SqlitePool,
     worker: Process,
     nats: Process,
@@ -34,7 +36,7 @@ pub(crate) struct Stage {
 struct Wakegate {
     program: PathBuf,
     directory: PathBuf,
-    environment: [(&'static str, String); 3],
+    environment: [(&'static str, String); 4],
 }
 
 impl Stage {
@@ -60,7 +62,7 @@ impl Stage {
         })
         .await
         .map_err(|error| worker.account(&error.to_string()))?;
-        Ok(Self { audit, database, worker, nats, command, directory })
+        Ok(Self { audit, client, database, worker, nats, command, directory })
     }
 
     /// `wakegate publish --outcome`, and the outcome record that it prints.
@@ -81,12 +83,14 @@ impl Stage {
         })
     }
 
-    /// What a runner does: takes whatever is queued.
+    /// What a runner does that has only the database: takes whatever is queued, and is done with it.
     pub(crate) async fn claim_all(&self) -> Result<()> {
-        sqlx::query("UPDATE runs SET status = 'claimed', claimed_at = ? WHERE status = 'queued'")
-            .bind(Clock::system().now().micros())
-            .execute(&self.database)
-            .await?;
+        sqlx::query(
+            "UPDATE runs SET status = 'succeeded', finished_at = ? WHERE status = 'queued'",
+        )
+        .bind(Clock::system().now().micros())
+        .execute(&self.database)
+        .await?;
         Ok(())
     }
 
@@ -113,6 +117,56 @@ impl Stage {
         tokio::time::timeout(PATIENCE, collecting.collect())
             .await
             .map_err(|_| format!("fewer than {expected} audit events arrived").into())
+    }
+
+    /// What is asked of wakegate by others than its commands.
+    pub(crate) fn client(&self) -> &async_nats::Client {
+        &self.client
+    }
+
+    /// Queues the runs of the second part; how many events that took. What the story has left is not
+    /// a part of it.
+    pub(crate) async fn queue_runs(&self) -> Result<u32> {
+        self.claim_all().await?;
+        let mut published = 0;
+        for (organization, runs) in RUNS {
+            for nth in 1..=runs {
+                let event = json!({
+                    "type": "task.mutated.v1", "organization_id": organization,
+                    "task_id": format!("T-{nth}"), "new_assignee_agent_profile_id": "builder",
+                    "assignment_generation": 1,
+                });
+                let outcome = self.publish("task_mutation", &event.to_string()).await?;
+                if outcome["outcome"] != "queued" {
+                    return Err(format!("{event} is {outcome}").into());
+                }
+                published += 1;
+            }
+        }
+        Ok(published)
+    }
+
+    /// How many events of those runs the stream has, once it has all: each was claimed, was started and
+    /// succeeded.
+    pub(crate) async fn run_events(&self) -> Result<usize> {
+        let runs: usize = RUNS.iter().map(|(_, runs)| runs).sum();
+        let context = async_nats::jetstream::new(self.client.clone());
+        eventually("the events of the runs", async || {
+            let mut stream = context.get_stream("RUN_EVENTS").await?;
+            let mut counted = 0;
+            for event in ["claimed", "started"] {
+                let config = async_nats::jetstream::consumer::pull::Config {
+                    filter_subject: format!("run-events.*.{event}"),
+                    ..Default::default()
+                };
+                let consumer = stream.create_consumer(config).await?;
+                counted += usize::try_from(consumer.cached_info().num_pending)?;
+            }
+            let succeeded = stream.info().await?.state.messages;
+            let all = counted == 2 * runs && usize::try_from(succeeded)? >= 3 * runs;
+            Ok(all.then_some(3 * runs))
+        })
+        .await
     }
 
     /// The counters as Prometheus would scrape them.
@@ -157,6 +211,7 @@ impl Wakegate {
             ("WAKEGATE_NATS_URL", nats_url),
             ("WAKEGATE_DATABASE_URL", format!("sqlite://{}", database.display())),
             ("WAKEGATE_HTTP_ADDR", free_address()?),
+            ("WAKEGATE_LIMITS_ACTIVE_RUNS_PLATFORM_MAX", SLOTS.to_string()),
         ];
         Ok(Self { program, directory: directory.path().to_owned(), environment })
     }

@@ -19,8 +19,15 @@ GRANT SELECT ON counted_runs, mergeable_runs TO wakegate_run;
 
 -- A run is inserted and may take wakes in; nothing but that is changed of it, and none is deleted.
 GRANT SELECT, INSERT ON runs TO wakegate_run;
-GRANT UPDATE (payload, task_id, actor_type, actor_id, task_unusable, coalesced_count)
+GRANT UPDATE (payload, task_id, actor_type, actor_id, task_unusable, coalesced_count, queue_class)
     ON runs TO wakegate_run;
+
+-- How deep the queue is; the database keeps it by itself.
+GRANT SELECT ON queue_platform, queue_organizations, queue_projects, organization_limits
+    TO wakegate_run;
+
+-- What the intake rate is told by.
+GRANT SELECT, INSERT, UPDATE ON intake_slots TO wakegate_run;
 
 -- What was decided stays.
 GRANT SELECT, INSERT ON merged_wakes, refused_wakes, shadowed_wakes, wake_keys TO wakegate_run;

@@ -1,6 +1,7 @@
 //! What became of a wake, as values.
 
 use super::gates::GateName;
+use super::limits::{Dimension, Layer};
 use crate::wake::{RunId, UtcMicros};
 
 /// What the gates concluded about one wake. A refusal is a result, not an error.
@@ -167,6 +168,52 @@ pub enum Refusal {
         /// When, with nothing else admitted, the next one fits.
         retry_at: UtcMicros,
     },
+    /// Gate 6.
+    CapacityExhausted(Overload),
+}
+
+/// What was full, as the gate saw it (seed 004); who saw it, when and for whom is added where the
+/// record is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overload {
+    /// Which limit.
+    pub boundary: Dimension,
+    /// Whose.
+    pub layer: Layer,
+    /// How much was there, without this wake.
+    pub depth: u64,
+    /// How much may be there.
+    pub capacity: u32,
+    /// When the wake would fit, where something justifies to say so.
+    pub retry: Option<Retry>,
+}
+
+/// When another try is worth it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// With nothing else admitted, at this instant.
+    At(UtcMicros),
+    /// If the queue goes on to drain as it does, so long after the decision.
+    After {
+        /// At least 1.
+        seconds: u32,
+    },
+}
+
+impl Overload {
+    /// Why the boundary is one, in a word.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self.boundary {
+            Dimension::QueuedPlatform
+            | Dimension::QueuedOrganization
+            | Dimension::QueuedProject => "queue_full",
+            Dimension::ActivePlatform | Dimension::ActiveOrganization => "slots_taken",
+            Dimension::Waiting => "no_waiting_allowed",
+            Dimension::Intake => "rate_exceeded",
+            Dimension::EventBytes => "event_too_large",
+        }
+    }
 }
 
 impl Refusal {
@@ -175,9 +222,10 @@ impl Refusal {
         (GateName::AgentStatus, &["agent_paused", "agent_stopped", "agent_pending_approval"]),
         (GateName::Pause, &["platform_paused", "organization_paused"]),
         (GateName::Allowance, &["allowance_exhausted"]),
+        (GateName::Capacity, &["capacity_exhausted"]),
     ];
 
-    /// Every reason a wake can be refused for (labels; `capacity_exhausted` is gate 6's).
+    /// Every reason a wake can be refused for.
     pub const REASONS: [&'static str; 7] = [
         "agent_paused",
         "agent_stopped",
@@ -197,6 +245,7 @@ impl Refusal {
             }
             Self::PlatformPaused { .. } | Self::OrganizationPaused { .. } => GateName::Pause,
             Self::AllowanceExhausted { .. } => GateName::Allowance,
+            Self::CapacityExhausted(_) => GateName::Capacity,
         }
     }
 
@@ -210,6 +259,7 @@ impl Refusal {
             Self::PlatformPaused { .. } => "platform_paused",
             Self::OrganizationPaused { .. } => "organization_paused",
             Self::AllowanceExhausted { .. } => "allowance_exhausted",
+            Self::CapacityExhausted(_) => "capacity_exhausted",
         }
     }
 }

@@ -103,6 +103,9 @@ fn note(facts: &mut Facts, wake: &Wake, decision: &Decision) {
                 let actor_type = wake.payload.actor_type().cloned();
                 queued.add(bucket, wake.requested_at, wake.id, actor_type);
             }
+            if let Ok(room) = &mut facts.room {
+                room.admit(wake);
+            }
             if allowance::binds(wake) {
                 count(facts, wake, (wake.requested_at, wake.id), &wake.payload);
             }

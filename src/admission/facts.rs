@@ -6,9 +6,12 @@ use std::fmt;
 
 use super::decision::PriorOutcome;
 use super::gates::GateName;
+use super::intake::{Admitted, Slot};
+use super::limits::{Ceilings, Limits, OrganizationLimits};
+use crate::wake::producer::ProducerClass;
 use crate::wake::{
-    ActorType, AgentId, IdempotencyKey, OrganizationId, Reason, RunId, TaskField, TaskId,
-    UtcMicros, Wake, WakeId,
+    ActorType, AgentId, IdempotencyKey, OrganizationId, ProjectId, Reason, RunId, TaskField,
+    TaskId, UtcMicros, Wake, WakeId,
 };
 
 /// A fact, or why it could not be read. A failed read is a value: the gate's posture says what it
@@ -50,6 +53,20 @@ pub struct Facts {
     pub queued: Fact<QueuedRuns>,
     /// Runs that count against the allowance of the tasks named.
     pub counted: Fact<CountedRuns>,
+    /// The platform's ceilings. Without any, gate 6 is not asked: a worker has them unless it was
+    /// told in development to do without.
+    pub ceilings: Option<Ceilings>,
+    /// How full it is where the batch's wakes would go.
+    pub room: Fact<Room>,
+}
+
+impl Facts {
+    /// Both layers of limits, where there are ceilings.
+    #[must_use]
+    pub fn limits(&self) -> Option<Limits<'_>> {
+        let organizations = self.room.as_ref().ok().map(|room| &room.limits);
+        self.ceilings.map(|ceilings| Limits { ceilings, organizations })
+    }
 }
 
 /// Operator state of an agent.
@@ -179,4 +196,56 @@ pub struct QueuedRun {
 pub struct CountedRuns {
     /// Of each task, its counted runs ordered by instant and then id.
     pub by_task: HashMap<Scoped<TaskId>, BTreeSet<(UtcMicros, RunId)>>,
+}
+
+/// How full it is where wakes would go, and what the organizations there have lowered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Queued runs of all organizations.
+    pub queued_platform: u64,
+    /// Queued runs of an organization; one that is absent has none.
+    pub queued_organizations: HashMap<OrganizationId, u64>,
+    /// Queued runs of a project; one that is absent has none.
+    pub queued_projects: HashMap<Scoped<ProjectId>, u64>,
+    /// Limits that organizations have set.
+    pub limits: HashMap<OrganizationId, OrganizationLimits>,
+    /// Wakes admitted around the instants asked about.
+    pub intake: HashMap<Scoped<ProducerClass>, Admitted>,
+    /// How fast queues drain, of the platform (`None`) and of organizations, where runs left them.
+    pub drains: HashMap<Option<OrganizationId>, Drain>,
+}
+
+/// Fewer runs than this tell no rate.
+pub const DRAIN_RUNS_MIN: u32 = 3;
+
+/// How fast runs have lately left a queue, by whatever way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    /// Runs that left.
+    pub runs: u32,
+    /// In so many milliseconds, at least one.
+    pub millis: u64,
+}
+
+impl Drain {
+    /// Of what a database says: nothing where too little has left to tell a rate by.
+    #[must_use]
+    pub fn of(runs: i64, millis: i64) -> Option<Self> {
+        let runs = u32::try_from(runs).ok().filter(|runs| *runs >= DRAIN_RUNS_MIN)?;
+        Some(Self { runs, millis: u64::try_from(millis).ok().filter(|millis| *millis > 0)? })
+    }
+}
+
+impl Room {
+    /// A run more, of this wake.
+    pub fn admit(&mut self, wake: &Wake) {
+        self.queued_platform += 1;
+        *self.queued_organizations.entry(wake.organization_id.clone()).or_default() += 1;
+        if let Some(project) = &wake.project_id {
+            let project = (wake.organization_id.clone(), project.clone());
+            *self.queued_projects.entry(project).or_default() += 1;
+        }
+        let producer = (wake.organization_id.clone(), wake.producer.class());
+        self.intake.entry(producer).or_default().add(Slot::of(wake.requested_at), 1);
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod agent_status;
 pub mod allowance;
+pub mod capacity;
 pub mod coalesce;
 pub mod duplicate;
 pub mod identity;
@@ -15,15 +16,15 @@ use crate::wake::Wake;
 
 /// The order is contract (AC-OFFICE-ASSIGN-RATE-001.5): what an earlier gate concludes, no later
 /// one sees.
-pub const GATES: [Gate; 7] = [
+pub const GATES: [Gate; 8] = [
     identity::GATE, // 0: a decided wake repeats its outcome, so nothing after it may look
     agent_status::GATE, // 1: an agent that may not run needs no further question
     pause::GATE,    // 2: the kill switch stands before everything that admits
     duplicate::GATE, // 3: a redelivered occurrence never consumes the allowance
     coalesce::GATE, // 4: what joins a queued run inserts none, so it consumes nothing
     allowance::GATE, // 5: bounds what would now be a new run
-    // 6: capacity, after the allowance and before the insert
-    insert::GATE, // 7: a key that exists at any age
+    capacity::GATE, // 6: only what would insert a run meets a ceiling
+    insert::GATE,   // 7: a key that exists at any age
 ];
 
 /// One gate.
@@ -74,7 +75,8 @@ impl GateName {
     ];
 
     /// The gates that refuse, in order: those that can be in shadow.
-    pub const REFUSING: [Self; 3] = [Self::AgentStatus, Self::Pause, Self::Allowance];
+    pub const REFUSING: [Self; 4] =
+        [Self::AgentStatus, Self::Pause, Self::Allowance, Self::Capacity];
 
     /// Every gate, in order.
     pub const ALL: [Self; 8] = [

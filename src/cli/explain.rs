@@ -75,10 +75,10 @@ pub(super) fn execute(config: &Config, args: &ExplainArgs) -> Result<Exit, Failu
 
 async fn answer(config: &Config, event: &Outgoing, at: UtcMicros) -> Result<Explanation, Failure> {
     let message = message(&event.subject, &event.body, at);
-    let shadows = config.gates.shadows;
+    let (shadows, ceilings) = (config.gates.shadows, config.limits.enforced());
     Ok(match database::open(config).await? {
-        AnyStore::Postgres(store) => Box::pin(explain(&store, &message, shadows)).await,
-        AnyStore::Sqlite(store) => Box::pin(explain(&store, &message, shadows)).await,
+        AnyStore::Postgres(store) => Box::pin(explain(&store, &message, shadows, ceilings)).await,
+        AnyStore::Sqlite(store) => Box::pin(explain(&store, &message, shadows, ceilings)).await,
     })
 }
 

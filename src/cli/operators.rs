@@ -5,10 +5,10 @@ use std::io::{self, IsTerminal as _, Write as _};
 use clap::Args;
 use tokio::runtime::Builder;
 
-use super::servers::{AnyStore, block_on, control_store};
+use super::servers::{AnyStore, block_on, control_store, queue_store};
 use super::table::{Form, json_line};
 use super::{Exit, Failure, print};
-use crate::config::Config;
+use crate::config::{Config, DatabaseUrl};
 use crate::control::documents::Scope;
 use crate::control::{ControlError, ErrorCode};
 use crate::store::control::{Operator, Why};
@@ -65,15 +65,33 @@ pub(super) fn on_store<T>(
     config: &Config,
     command: impl AsyncFnOnce(AnyStore) -> Result<T, ControlError>,
 ) -> Result<T, Failure> {
+    let url = config.control.database_url.as_ref().unwrap_or(&config.database.url);
+    on(url, control_store, config, command)
+}
+
+/// Runs a command on the database as those who answer runners use it.
+pub(super) fn on_queue_store<T>(
+    config: &Config,
+    command: impl AsyncFnOnce(AnyStore) -> Result<T, ControlError>,
+) -> Result<T, Failure> {
+    let url = config.queue.database_url.as_ref().unwrap_or(&config.database.url);
+    on(url, queue_store, config, command)
+}
+
+fn on<T>(
+    url: &DatabaseUrl,
+    store: fn(&Config) -> Result<AnyStore, Failure>,
+    config: &Config,
+    command: impl AsyncFnOnce(AnyStore) -> Result<T, ControlError>,
+) -> Result<T, Failure> {
     block_on(&mut Builder::new_current_thread(), async {
-        let done: Result<T, ControlError> = command(control_store(config)?).await;
-        done.map_err(|error| failure(config, &error))
+        let done: Result<T, ControlError> = command(store(config)?).await;
+        done.map_err(|error| failure(url, &error))
     })
 }
 
 /// How an error ends a command.
-fn failure(config: &Config, error: &ControlError) -> Failure {
-    let url = config.control.database_url.as_ref().unwrap_or(&config.database.url);
+fn failure(url: &DatabaseUrl, error: &ControlError) -> Failure {
     let mut what = url.url().scrub(&error.message);
     if let Some(id) = &error.pause_id {
         what = format!("{what} (pause {})", super::table::shown(id));
@@ -83,7 +101,9 @@ fn failure(config: &Config, error: &ControlError) -> Failure {
         ErrorCode::AlreadyPaused
         | ErrorCode::NotPaused
         | ErrorCode::PauseChanged
-        | ErrorCode::UnknownAgent => failure.exits(Exit::Unchanged),
+        | ErrorCode::UnknownAgent
+        | ErrorCode::UnknownRun
+        | ErrorCode::AlreadyEnded => failure.exits(Exit::Unchanged),
         ErrorCode::Unavailable => failure
             .remedy("is the database there? WAKEGATE_DATABASE_URL says where it is looked for"),
         _ => failure,

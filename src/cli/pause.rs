@@ -13,7 +13,8 @@ use crate::control::pauses;
 
 const AFTER_HELP: &str = "\
 It takes effect with the next batch of every worker: wakes are refused, and their refusals name
-the pause. Runs that are there already are not wakegate's to stop; the mode tells their runners.
+the pause, and no run is given to a runner. What is under way goes on with mode drain; stop-now
+cancels it, and its runners are told at their next heartbeat.
 To pause again for the same reason changes nothing and succeeds; where somebody else has paused,
 or for another reason, the exit code is 5.
 
@@ -44,7 +45,7 @@ pub struct PauseArgs {
 pub enum ModeArg {
     /// They go on
     Drain,
-    /// They are to be stopped by whoever runs them
+    /// They are cancelled, and their runners are told
     StopNow,
 }
 

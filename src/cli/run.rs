@@ -2,6 +2,7 @@
 //! looked for and until the work has ended.
 
 mod control;
+mod queue;
 
 use std::io;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::http;
 use crate::lane::LaneOptions;
 use crate::lane::hold::JITTER;
 use crate::metrics::Metrics;
+use crate::queue::work::Work;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, TelemetryError};
 use crate::topology::Topology;
@@ -63,6 +65,8 @@ pub struct Surroundings {
     pub shutdown: Shutdown,
     /// The wall clock.
     pub clock: Clock,
+    /// Where it is announced that there is work for runners.
+    pub queue: Work,
 }
 
 /// Runs the worker until it has ended.
@@ -111,6 +115,7 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
             .with_shadows(config.gates.shadows),
         shutdown: shutdown.clone(),
         clock,
+        queue: Work::default(),
     };
 
     let mut listening = JoinSet::new();
@@ -123,6 +128,7 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         shutdown.clone(),
     ));
     let controlling = control::start(loaded, &surroundings).await?;
+    let queueing = queue::start(config, &surroundings).await?;
     let worked = work(config, topology, args, surroundings).await;
     shutdown.finish();
     match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
@@ -132,6 +138,7 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         Ok(Some(Ok(Ok(()))) | None) | Err(_) => {}
     }
     control::end(controlling).await;
+    queue::end(queueing).await;
     worked
 }
 
@@ -172,6 +179,7 @@ fn worker<S>(
             store_away_give_up: config.lanes.store_away_give_up,
             ack_wait,
             pin_timeout,
+            ceilings: config.limits.enforced(),
         },
         shadows: config.gates.shadows,
         shutdown_deadline: config.shutdown.deadline,
@@ -182,6 +190,7 @@ fn worker<S>(
         health: surroundings.health,
         shutdown: surroundings.shutdown,
         clock: surroundings.clock,
+        queue: surroundings.queue,
     }
 }
 

@@ -48,6 +48,19 @@ pub(super) fn control_broker_options(config: &Config) -> BrokerOptions {
     BrokerOptions { url, credentials_file, name: "wakegate control".to_owned(), ..nats }
 }
 
+/// How to connect to NATS for answering runners.
+pub(super) fn queue_broker_options(config: &Config) -> BrokerOptions {
+    let queue = &config.queue;
+    let nats = broker_options(config);
+    let (url, credentials_file) = match &queue.nats_url {
+        Some(url) => (url.expose(), queue.credentials_file.clone()),
+        None => (nats.url, queue.credentials_file.clone().or(nats.credentials_file)),
+    };
+    let inbox_prefix = queue.inbox_prefix.clone().unwrap_or(nats.inbox_prefix);
+    let name = "wakegate queue".to_owned();
+    BrokerOptions { url, credentials_file, inbox_prefix, name, ..nats }
+}
+
 /// One attempt to connect, for a command that a person waits for.
 pub(super) async fn connect(config: &Config) -> Result<Broker, Failure> {
     broker::connect_once(&broker_options(config)).await.map_err(|error| broker_failure(&error))
@@ -120,6 +133,19 @@ pub(super) fn control_store(config: &Config) -> Result<AnyStore, Failure> {
     };
     match &config.control.database_url {
         Some(url) => open(url, &options, "WAKEGATE_CONTROL_DATABASE_URL"),
+        None => open(&config.database.url, &options, "WAKEGATE_DATABASE_URL"),
+    }
+}
+
+/// The same database for runners, with connections of its own.
+pub(super) fn queue_store(config: &Config) -> Result<AnyStore, Failure> {
+    let options = StoreOptions {
+        connections_max: config.queue.connections_max,
+        read_deadline: config.queue.deadline,
+        record_deadline: config.queue.deadline,
+    };
+    match &config.queue.database_url {
+        Some(url) => open(url, &options, "WAKEGATE_QUEUE_DATABASE_URL"),
         None => open(&config.database.url, &options, "WAKEGATE_DATABASE_URL"),
     }
 }

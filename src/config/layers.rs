@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::settings::{SETTINGS, Setting, gates};
-use super::{Config, ConfigError, DEFAULT_FILE, Fault, Loaded, Source, VARIABLE_PREFIX};
+use super::{
+    Config, ConfigError, DEFAULT_FILE, Fault, LimitsMode, Loaded, Source, VARIABLE_PREFIX,
+};
 use super::{file, suggest};
 use crate::error_text::sanitised;
 
@@ -27,10 +29,12 @@ pub(super) fn load(
     let mut layers = Layers {
         config: defaults(),
         sources: vec![Source::Default; SETTINGS.len()],
+        invalid: vec![false; SETTINGS.len()],
         faults: Vec::new(),
     };
     layers.file(named);
     layers.variables(variables);
+    layers.ceilings();
     if layers.faults.is_empty() {
         layers.together();
     }
@@ -44,6 +48,8 @@ pub(super) fn load(
 struct Layers {
     config: Config,
     sources: Vec<Source>,
+    /// Settings that were set, and wrongly.
+    invalid: Vec<bool>,
     faults: Vec<Fault>,
 }
 
@@ -102,7 +108,35 @@ impl Layers {
     fn apply(&mut self, index: usize, text: &str, source: Source, name: &str) {
         match SETTINGS[index].apply(&mut self.config, text) {
             Ok(()) => self.sources[index] = source,
-            Err(what) => self.faults.push(Fault { source, what: format!("{name}: {what}") }),
+            Err(what) => {
+                self.invalid[index] = true;
+                self.faults.push(Fault { source, what: format!("{name}: {what}") });
+            }
+        }
+    }
+
+    /// In production no ceiling is left to a default. Asked also where other settings are at fault,
+    /// so that all that is missing is named at once.
+    fn ceilings(&mut self) {
+        if self.config.limits.mode != LimitsMode::Production {
+            return;
+        }
+        let source = self.source_of("limits", "mode").clone();
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            let wanted =
+                setting.section == "limits" && !["mode", "enforced"].contains(&setting.key);
+            if wanted && self.sources[index] == Source::Default && !self.invalid[index] {
+                let accepts = setting.accepts();
+                let name = setting.name();
+                let what =
+                    format!("{name}: is missing, and has to be set in production: {accepts}");
+                self.faults.push(Fault { source: source.clone(), what });
+            }
+        }
+        if !self.config.limits.enforced {
+            let source = self.source_of("limits", "enforced").clone();
+            let what = "limits.enforced: has to be on in production".to_owned();
+            self.faults.push(Fault { source, what });
         }
     }
 
@@ -114,9 +148,9 @@ impl Layers {
                 "lanes.hold_backoff_ms_min: {} is over lanes.hold_backoff_ms_max, which is {} ({})",
                 lanes.hold_backoff_min.as_millis(),
                 lanes.hold_backoff_max.as_millis(),
-                self.source_of("hold_backoff_ms_max"),
+                self.source_of("lanes", "hold_backoff_ms_max"),
             );
-            let source = self.source_of("hold_backoff_ms_min").clone();
+            let source = self.source_of("lanes", "hold_backoff_ms_min").clone();
             self.faults.push(Fault { source, what });
         }
         self.tls_together();
@@ -130,7 +164,8 @@ impl Layers {
             let what = "control.database_url: is another kind of database than database.url, and \
                         has to be the same database"
                 .to_owned();
-            self.faults.push(Fault { source: self.source_of("database_url").clone(), what });
+            self.faults
+                .push(Fault { source: self.source_of("control", "database_url").clone(), what });
         }
     }
 
@@ -142,14 +177,15 @@ impl Layers {
         ] {
             if set.is_some() && missing.is_none() {
                 let what = format!("nats.{key}: is of no use without nats.{other}");
-                self.faults.push(Fault { source: self.source_of(key).clone(), what });
+                self.faults.push(Fault { source: self.source_of("nats", key).clone(), what });
                 return;
             }
         }
     }
 
-    fn source_of(&self, key: &str) -> &Source {
-        let index = SETTINGS.iter().position(|setting| setting.key == key);
+    fn source_of(&self, section: &str, key: &str) -> &Source {
+        let here = |setting: &Setting| setting.section == section && setting.key == key;
+        let index = SETTINGS.iter().position(here);
         index.map_or(&Source::Default, |index| &self.sources[index])
     }
 }

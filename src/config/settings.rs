@@ -4,7 +4,9 @@
 mod control;
 pub(super) mod gates;
 mod lanes;
+mod limits;
 mod log;
+mod queue;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,7 +109,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 32] = [
+pub const SETTINGS: [Setting; 58] = [
     Setting {
         section: "nats",
         key: "url",
@@ -313,6 +315,18 @@ pub const SETTINGS: [Setting; 32] = [
     gates::AGENT_STATUS,
     gates::PAUSE,
     gates::ALLOWANCE,
+    gates::CAPACITY,
+    limits::MODE,
+    limits::VERSION,
+    limits::ENFORCED,
+    limits::QUEUED_PLATFORM,
+    limits::QUEUED_ORGANIZATION,
+    limits::QUEUED_PROJECT,
+    limits::WAITING,
+    limits::ACTIVE_PLATFORM,
+    limits::ACTIVE_ORGANIZATION,
+    limits::INTAKE,
+    limits::EVENT_BYTES,
     control::ENABLED,
     control::NATS_URL,
     control::CREDENTIALS_FILE,
@@ -320,6 +334,20 @@ pub const SETTINGS: [Setting; 32] = [
     control::CONNECTIONS_MAX,
     control::DEADLINE,
     control::REQUESTS_MAX,
+    queue::ENABLED,
+    queue::NATS_URL,
+    queue::CREDENTIALS_FILE,
+    queue::INBOX_PREFIX,
+    queue::DATABASE_URL,
+    queue::CONNECTIONS_MAX,
+    queue::DEADLINE,
+    queue::REQUESTS_MAX,
+    queue::WAITERS_MAX,
+    queue::WAIT_SECONDS_MAX,
+    queue::LEASE_SECONDS,
+    queue::CANCEL_GRACE_SECONDS,
+    queue::KEEPER_INTERVAL,
+    queue::LOOK_AGAIN,
     Setting {
         section: "shutdown",
         key: "deadline_ms",

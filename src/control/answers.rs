@@ -10,7 +10,7 @@ use super::documents::{ConfigurationRequest, HealthRequest};
 use super::error::{ControlError, ErrorCode};
 use super::verbs::Verb;
 use super::worker::Worker;
-use super::{agents, counts, pauses};
+use super::{agents, counts, limits, pauses};
 use crate::clock::Clock;
 use crate::store::control::ControlStore;
 
@@ -43,6 +43,12 @@ impl<S: ControlStore> Control<S> {
             Verb::AgentSet => written(&agents::set(store, read(body)?, now).await?),
             Verb::AgentGet => written(&agents::get(store, read(body)?).await?),
             Verb::AgentList => written(&agents::list(store, read(body)?).await?),
+            Verb::LimitsGet => {
+                written(&limits::get(store, self.worker.limits(), read(body)?, now).await?)
+            }
+            Verb::LimitsSet => {
+                written(&limits::set(store, self.worker.limits(), read(body)?, now).await?)
+            }
             Verb::Counts => {
                 let request = read(body)?;
                 // Whole tables are counted: one at a time, and nobody waits in a line for it.

@@ -122,7 +122,7 @@ impl serde::de::Error for Fault {
 }
 
 /// Keeps what a text is parsed to, with the parser's error.
-pub(super) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
+pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, D::Error> {
@@ -131,7 +131,7 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
 }
 
 /// As [`parsed`], where null is nothing.
-pub(super) fn parsed_if_any<'de, D: Deserializer<'de>, T, E: fmt::Display>(
+pub(crate) fn parsed_if_any<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<Option<T>, D::Error> {

@@ -3,12 +3,16 @@
 //! Ids travel here, never in a subject. An organization is always named, the one without a name as
 //! `""`: to leave it out would mean another organization than was meant.
 
+mod limits;
 mod replies;
-mod requests;
+pub(crate) mod requests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::limits::{
+    LimitDocument, LimitSource, LimitsGetRequest, LimitsReply, LimitsSetRequest, OwnLimits,
+};
 pub use self::replies::{
     AgentDocument, AgentListReply, AgentReply, ComponentDocument, ConfigurationReply, CountsReply,
     HealthReply, LaneDocument, PauseDocument, PauseReply, PausesReply, Refusals, ReleasedDocument,
@@ -49,7 +53,7 @@ pub enum Mode {
     /// They go on.
     #[default]
     Drain,
-    /// They are to be stopped by whoever runs them.
+    /// They are cancelled, and their runners are told.
     StopNow,
 }
 
@@ -83,7 +87,9 @@ pub struct AgentKey {
     pub agent_profile_id: AgentId,
 }
 
-fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrganizationId, D::Error> {
+pub(crate) fn organization<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<OrganizationId, D::Error> {
     parsed(deserializer, OrganizationId::parse)
 }
 

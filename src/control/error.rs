@@ -36,6 +36,18 @@ pub enum ErrorCode {
     NotPaused,
     /// Another pause than the one named is active.
     PauseChanged,
+    /// There is no such run, or it is none of whoever asks.
+    UnknownRun,
+    /// The run is no longer this claim's: its lease was over, and it went back or was ended.
+    LeaseLost,
+    /// The run has ended already, and otherwise than is asked for.
+    AlreadyEnded,
+    /// The run is not queued any more: it is to be cancelled, not withdrawn.
+    NotQueued,
+    /// The run is to be cancelled: it is not to be started.
+    Cancelling,
+    /// The subject is of another organization than the body.
+    SubjectMismatch,
     /// Too much is asked at once: ask again.
     Busy,
     /// The database does not answer: ask again.
@@ -59,6 +71,12 @@ impl ErrorCode {
             Self::AlreadyPaused => "already_paused",
             Self::NotPaused => "not_paused",
             Self::PauseChanged => "pause_changed",
+            Self::UnknownRun => "unknown_run",
+            Self::LeaseLost => "lease_lost",
+            Self::AlreadyEnded => "already_ended",
+            Self::NotQueued => "not_queued",
+            Self::Cancelling => "cancelling",
+            Self::SubjectMismatch => "subject_mismatch",
             Self::Busy => "busy",
             Self::Unavailable => "unavailable",
         }
@@ -74,8 +92,15 @@ impl ErrorCode {
             | Self::DuplicateField
             | Self::MissingField
             | Self::InvalidField => 400,
-            Self::UnknownVerb | Self::UnknownAgent => 404,
-            Self::AlreadyPaused | Self::NotPaused | Self::PauseChanged => 409,
+            Self::SubjectMismatch => 403,
+            Self::UnknownVerb | Self::UnknownAgent | Self::UnknownRun => 404,
+            Self::AlreadyPaused
+            | Self::NotPaused
+            | Self::PauseChanged
+            | Self::LeaseLost
+            | Self::AlreadyEnded
+            | Self::NotQueued
+            | Self::Cancelling => 409,
             Self::TooLarge => 413,
             Self::Busy => 429,
             Self::Unavailable => 503,
@@ -97,13 +122,16 @@ pub struct ControlError {
     /// The pause in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause_id: Option<String>,
+    /// What the run is, where that is in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
 }
 
 impl ControlError {
     /// An error about no field and no pause.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), field: None, pause_id: None }
+        Self { code, message: message.into(), field: None, pause_id: None, status: None }
     }
 
     /// An error about one field. The name may be whatever a request says.
@@ -117,6 +145,12 @@ impl ControlError {
     #[must_use]
     pub fn of_pause(code: ErrorCode, id: &str, message: String) -> Self {
         Self { pause_id: Some(id.to_owned()), ..Self::new(code, message) }
+    }
+
+    /// An error about what a run is.
+    #[must_use]
+    pub fn of_run(code: ErrorCode, status: &str, message: impl Into<String>) -> Self {
+        Self { status: Some(status.to_owned()), ..Self::new(code, message) }
     }
 
     /// As JSON in ASCII, which any header may hold.

@@ -9,29 +9,25 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use async_nats::service::error::Error as ServiceError;
-use async_nats::service::{
-    NATS_SERVICE_ERROR, NATS_SERVICE_ERROR_CODE, Request, Service, ServiceExt as _,
-};
-use async_nats::{Client, HeaderMap, HeaderValue, Message};
+use async_nats::Client;
+use async_nats::service::{Service, ServiceExt as _};
 use futures_util::stream::{self, BoxStream, SelectAll};
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::task::JoinSet;
 
 use super::answers::Control;
+use super::asked::{Asked, note};
 use super::error::{ControlError, ErrorCode};
 use super::verbs::{Answers, SUBJECTS, Verb};
 use super::worker::host;
 use crate::broker::{Broker, Link};
-use crate::error_text::{one_line, sanitised};
+use crate::error_text::sanitised;
 use crate::shutdown::Shutdown;
 use crate::store::control::ControlStore;
 
 /// What the service is called.
 pub const SERVICE: &str = "wakegate";
-/// The header with a [`ControlError`] in it, as JSON.
-pub const ERROR_HEADER: &str = "Wakegate-Error";
-const DESCRIPTION: &str = "Operators: pause, resume, agents, counts, health, configuration";
+const DESCRIPTION: &str = "Operators: pause, resume, agents, limits, counts, health, configuration";
 /// The queue group of requests for any one worker: the protocol's own.
 const ANY_WORKER: &str = "q";
 /// The queue group of subjects that mean nothing. It is not [`ANY_WORKER`]: a server takes one member
@@ -39,9 +35,6 @@ const ANY_WORKER: &str = "q";
 const BESIDE: &str = "beside";
 /// How long what is in work may still take once the worker is to end.
 const END_MAX: Duration = Duration::from_secs(2);
-/// Where replies may go: inboxes, and what a server makes of an inbox of another account. Whoever may
-/// ask must not borrow this connection's permissions to publish elsewhere.
-const INBOXES: [&str; 2] = ["_INBOX", "_R_."];
 
 /// Answers until the worker is to end.
 ///
@@ -108,7 +101,7 @@ pub async fn serve<S: ControlStore>(
     stopped
 }
 
-async fn answer<S: ControlStore>(control: Control<S>, id: String, asked: Asked) {
+async fn answer<S: ControlStore>(control: Control<S>, id: String, asked: Asked<Verb>) {
     let reply = match asked.verb {
         Some(verb) => control.answer(&id, verb, &asked.message().payload).await,
         None => Err(unknown(&asked.message().subject)),
@@ -122,26 +115,7 @@ fn unknown(subject: &str) -> ControlError {
     ControlError::new(ErrorCode::UnknownVerb, message)
 }
 
-fn note(done: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = done {
-        tracing::error!(error = one_line(&error), "a request of an operator ended by a panic");
-    }
-}
-
-/// A request, and how it is answered.
-struct Asked {
-    /// None of a subject that means nothing.
-    verb: Option<Verb>,
-    via: Via,
-}
-
-enum Via {
-    Endpoint(Request),
-    /// Beside the service: tools are not to see it as one of its endpoints.
-    Elsewhere(Client, Message),
-}
-
-type Arriving = SelectAll<BoxStream<'static, Asked>>;
+type Arriving = SelectAll<BoxStream<'static, Asked<Verb>>>;
 
 async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::Error> {
     let mut arriving: Arriving = stream::select_all([]);
@@ -160,7 +134,7 @@ async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::
             ]);
             let endpoint = service.endpoint_builder().name(name).queue_group(group);
             let endpoint = endpoint.metadata(metadata).add(subject).await?;
-            let asked = move |request| Asked { verb: Some(verb), via: Via::Endpoint(request) };
+            let asked = move |request| Asked::of_endpoint(verb, request);
             arriving.push(endpoint.map(asked).boxed());
         }
     }
@@ -170,71 +144,14 @@ async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::
 /// Subjects beside those of the verbs, so that a wrong one is answered and not waited for.
 async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
     let mut arriving: Arriving = stream::select_all([]);
-    for beside in ["*", "agent.*"] {
+    for beside in ["*", "agent.*", "limits.*"] {
         let subject = format!("{SUBJECTS}.{beside}");
         let messages = client.queue_subscribe(subject, BESIDE.to_owned()).await?;
         let client = client.clone();
         let asked = messages
             .filter(|message| std::future::ready(Verb::of_subject(&message.subject).is_none()))
-            .map(move |message| Asked { verb: None, via: Via::Elsewhere(client.clone(), message) });
+            .map(move |message| Asked::elsewhere(client.clone(), message));
         arriving.push(asked.boxed());
     }
     Ok(arriving)
-}
-
-impl Asked {
-    fn message(&self) -> &Message {
-        match &self.via {
-            Via::Endpoint(request) => &request.message,
-            Via::Elsewhere(_, message) => message,
-        }
-    }
-
-    /// Whether there is somebody to answer. Nothing is done for a request that cannot be told what
-    /// became of it.
-    fn may_be_answered(&self) -> bool {
-        let message = self.message();
-        let reply = message.reply.as_deref();
-        let may = reply.is_some_and(|reply| INBOXES.iter().any(|inbox| reply.starts_with(inbox)));
-        if !may {
-            tracing::warn!(
-                subject = sanitised(&message.subject),
-                reply = reply.map(sanitised),
-                "a request of an operator names no inbox for its reply: nothing was done"
-            );
-        }
-        may
-    }
-
-    async fn respond(&self, reply: Result<Vec<u8>, ControlError>) {
-        let mut headers = HeaderMap::new();
-        let reply = match reply {
-            Ok(body) => Ok(body.into()),
-            Err(error) => {
-                // Made of ASCII, so it is a value of a header.
-                if let Ok(value) = error.header().parse::<HeaderValue>() {
-                    headers.insert(ERROR_HEADER, value);
-                }
-                Err(ServiceError { status: ascii(&error.to_string()), code: error.code.number() })
-            }
-        };
-        let sent = match (&self.via, reply) {
-            (Via::Endpoint(request), reply) => request.respond_with_headers(reply, headers).await,
-            (Via::Elsewhere(client, message), Err(ServiceError { status, code })) => {
-                let Some(inbox) = message.reply.clone() else { return };
-                headers.insert(NATS_SERVICE_ERROR, status.as_str());
-                headers.insert(NATS_SERVICE_ERROR_CODE, code.to_string().as_str());
-                client.publish_with_headers(inbox, headers, "".into()).await
-            }
-            (Via::Elsewhere(..), Ok(_)) => return,
-        };
-        if let Err(error) = sent {
-            tracing::warn!(error = one_line(&error), "a request of an operator was not answered");
-        }
-    }
-}
-
-/// Text for a header, which a person reads.
-fn ascii(text: &str) -> String {
-    sanitised(text).chars().map(|c| if c.is_ascii() { c } else { '?' }).collect()
 }

@@ -4,8 +4,9 @@ use schemars::Schema;
 
 use super::documents::{
     AgentKey, AgentListReply, AgentListRequest, AgentReply, AgentSetRequest, ConfigurationReply,
-    ConfigurationRequest, CountsReply, CountsRequest, HealthReply, HealthRequest, PauseReply,
-    PauseRequest, PausesReply, PausesRequest, ResumeReply, ResumeRequest,
+    ConfigurationRequest, CountsReply, CountsRequest, HealthReply, HealthRequest, LimitsGetRequest,
+    LimitsReply, LimitsSetRequest, PauseReply, PauseRequest, PausesReply, PausesRequest,
+    ResumeReply, ResumeRequest,
 };
 use super::error::ControlError;
 use crate::schemas::{answered, asked};
@@ -28,6 +29,10 @@ pub enum Verb {
     AgentGet,
     /// Which agents are known.
     AgentList,
+    /// Which limits are in force, and how much of them is used.
+    LimitsGet,
+    /// Set what an organization lowers.
+    LimitsSet,
     /// How much there is of what.
     Counts,
     /// How a worker does.
@@ -47,13 +52,15 @@ pub enum Answers {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Pause,
         Self::Resume,
         Self::Pauses,
         Self::AgentSet,
         Self::AgentGet,
         Self::AgentList,
+        Self::LimitsGet,
+        Self::LimitsSet,
         Self::Counts,
         Self::Health,
         Self::Configuration,
@@ -69,6 +76,8 @@ impl Verb {
             Self::AgentSet => "agent.set",
             Self::AgentGet => "agent.get",
             Self::AgentList => "agent.list",
+            Self::LimitsGet => "limits.get",
+            Self::LimitsSet => "limits.set",
             Self::Counts => "counts",
             Self::Health => "health",
             Self::Configuration => "configuration",
@@ -113,6 +122,8 @@ impl Verb {
             Self::AgentSet => asked::<AgentSetRequest>(),
             Self::AgentGet => asked::<AgentKey>(),
             Self::AgentList => asked::<AgentListRequest>(),
+            Self::LimitsGet => asked::<LimitsGetRequest>(),
+            Self::LimitsSet => asked::<LimitsSetRequest>(),
             Self::Counts => asked::<CountsRequest>(),
             Self::Health => asked::<HealthRequest>(),
             Self::Configuration => asked::<ConfigurationRequest>(),
@@ -128,6 +139,7 @@ impl Verb {
             Self::Pauses => answered::<PausesReply>(),
             Self::AgentSet | Self::AgentGet => answered::<AgentReply>(),
             Self::AgentList => answered::<AgentListReply>(),
+            Self::LimitsGet | Self::LimitsSet => answered::<LimitsReply>(),
             Self::Counts => answered::<CountsReply>(),
             Self::Health => answered::<HealthReply>(),
             Self::Configuration => answered::<ConfigurationReply>(),

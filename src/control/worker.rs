@@ -6,8 +6,8 @@ use super::documents::{
     ComponentDocument, ConfigurationReply, HealthReply, LaneDocument, SettingDocument,
     WorkerDocument,
 };
-use crate::config::Loaded;
 use crate::config::settings::SETTINGS;
+use crate::config::{LimitsConfig, Loaded};
 use crate::health::{Component, ComponentReport, Health};
 use crate::metrics::Metrics;
 use crate::wake::UtcMicros;
@@ -36,6 +36,12 @@ pub fn host() -> String {
 }
 
 impl Worker {
+    /// The platform's ceilings, as this worker is configured.
+    #[must_use]
+    pub fn limits(&self) -> &LimitsConfig {
+        &self.configuration.config.limits
+    }
+
     /// Which worker it is; `id` is what it is as a NATS service.
     #[must_use]
     pub fn document(&self, id: &str) -> WorkerDocument {

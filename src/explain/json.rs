@@ -54,6 +54,11 @@ fn outcome(explanation: &Explanation) -> Value {
         if own_run {
             fields.remove("run_id");
         }
+        if let Some(overload) = fields.get_mut("overload").and_then(Value::as_object_mut) {
+            overload.remove("at");
+            overload.remove("retry_after_seconds");
+            overload.remove("correlation_id");
+        }
     }
     record
 }

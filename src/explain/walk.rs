@@ -152,8 +152,14 @@ fn same_verdict(one: &Result<Verdict, ReadFailure>, other: &Result<Verdict, Read
 /// Whether two decisions are one answer.
 #[must_use]
 pub fn same_decision(one: &Decision, other: &Decision) -> bool {
-    let exhausted = |decision: &Decision| {
-        matches!(decision, Decision::Refuse(Refusal::AllowanceExhausted { .. }))
-    };
-    one == other || (exhausted(one) && exhausted(other))
+    match (one, other) {
+        (Decision::Refuse(one), Decision::Refuse(other)) => match (one, other) {
+            (Refusal::AllowanceExhausted { .. }, Refusal::AllowanceExhausted { .. }) => true,
+            (Refusal::CapacityExhausted(one), Refusal::CapacityExhausted(other)) => {
+                (one.boundary, one.layer) == (other.boundary, other.layer)
+            }
+            (one, other) => one == other,
+        },
+        (one, other) => one == other,
+    }
 }

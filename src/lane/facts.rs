@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use crate::admission::facts::{
-    CountedRuns, Fact, Facts, MergeBucket, Pauses, QueuedRuns, ReadFailure, Scoped,
+    CountedRuns, Fact, Facts, MergeBucket, Pauses, QueuedRuns, ReadFailure, Room, Scoped,
 };
 use crate::admission::gates::{GateName, allowance};
+use crate::admission::limits::Ceilings;
 use crate::admission::{OBSERVED_COUNT_MAX, Shadowed};
-use crate::store::{CountWindow, LaneCursor, Store, StoreError};
+use crate::store::{CountWindow, LaneCursor, RoomQuery, Store, StoreError};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
 /// What was read.
@@ -31,33 +32,43 @@ struct Needs {
     windows: Vec<CountWindow>,
 }
 
+/// What else a read depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking {
+    /// After a lost race nothing is taken for granted: gate 0 is asked for all wakes.
+    pub doubtful: bool,
+    /// The platform's ceilings; without any, nobody asks how full it is.
+    pub ceilings: Option<Ceilings>,
+}
+
 /// Reads all facts for a batch, the reads side by side.
 ///
-/// Gate 0 is asked only for wakes that can have been decided before, or, with `doubtful`, for all:
-/// after a lost race nothing is taken for granted. The allowance's read is made once more, alone,
+/// Gate 0 is asked only for wakes that can have been decided before, or for all in doubt. The allowance's read is made once more, alone,
 /// if it fails; only then is its gate open.
 pub async fn load<S: Store>(
     store: &S,
     cursor: LaneCursor,
     wakes: &[&Wake],
-    doubtful: bool,
+    asking: Asking,
 ) -> Loaded {
     let ids: Vec<WakeId> = wakes
         .iter()
-        .filter(|wake| doubtful || cursor.may_have_decided(wake.sequence))
+        .filter(|wake| asking.doubtful || cursor.may_have_decided(wake.sequence))
         .map(|wake| wake.id)
         .collect();
     let needs = Needs::of(wakes);
     let merging: Vec<&Wake> =
         wakes.iter().copied().filter(|wake| MergeBucket::of(wake).is_some()).collect();
     let runs_max = OBSERVED_COUNT_MAX + u32::try_from(wakes.len()).unwrap_or(u32::MAX / 2);
-    let (identity, shadowed, agents, pauses, keys, queued, counted) = tokio::join!(
+    let room = room_query(wakes, asking);
+    let (identity, shadowed, agents, pauses, keys, queued, room, counted) = tokio::join!(
         unless_empty(&ids, || store.read_identity(&ids)),
         unless_empty(&ids, || store.read_shadowed(&ids)),
         unless_empty(&needs.agents, || store.read_agents(&needs.agents)),
         unless_empty(&needs.organizations, || store.read_pauses(&needs.organizations)),
         unless_empty(&needs.keys, || store.read_keys(&needs.keys)),
         unless_empty(&merging, || store.read_queued(&merging)),
+        unless_empty(&room.organizations, || store.read_room(&room)),
         unless_empty(&needs.windows, || store.read_counted(&needs.windows, runs_max)),
     );
     let counted = match counted {
@@ -78,8 +89,17 @@ pub async fn load<S: Store>(
         keys: sorter.fact(GateName::Duplicate, keys),
         queued: sorter.fact(GateName::Coalesce, queued),
         counted: sorter.fact::<CountedRuns>(GateName::Allowance, counted),
+        ceilings: asking.ceilings,
+        room: sorter.fact(GateName::Capacity, room),
     };
     Loaded { facts, shadowed, failed: sorter.failed, data_fault: sorter.data_fault }
+}
+
+fn room_query(wakes: &[&Wake], asking: Asking) -> RoomQuery {
+    match asking.ceilings {
+        Some(_) => RoomQuery::of(wakes.iter().copied()),
+        None => RoomQuery::default(),
+    }
 }
 
 /// A read that no wake needs is not made, and so cannot fail.
@@ -155,5 +175,7 @@ pub fn nothing(cursor: LaneCursor) -> Facts {
         keys: Ok(HashMap::new()),
         queued: Ok(QueuedRuns::default()),
         counted: Ok(CountedRuns::default()),
+        ceilings: None,
+        room: Ok(Room::default()),
     }
 }

@@ -85,7 +85,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         }
         let Content::Wake(wake) = &work.event.content else { return Some(true) };
         loop {
-            let loaded = load(&self.store, cursor, &[&**wake], false).await;
+            let loaded = load(&self.store, cursor, &[&**wake], self.asking(false)).await;
             let failure = match (identity::GATE.check)(&loaded.facts, wake) {
                 Ok(verdict) => return Some(verdict != Verdict::Pass),
                 Err(failure) => failure,

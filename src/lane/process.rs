@@ -8,23 +8,27 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::facts::load;
+use super::facts::{Asking, load};
 use super::hold::Delays;
 use super::instant::request_instant;
-use super::record::{Outcome, draft};
+use super::record::{By, Outcome, draft};
 use super::{Holding, LaneOptions, report};
 use crate::admission::engine::Hold;
-use crate::admission::{Shadows, decide_batch};
+use crate::admission::limits::Dimension;
+use crate::admission::{GateName, Shadows, decide_batch};
 use crate::audit::{AuditEvent, AuditLog, Audited};
 use crate::clock::Clock;
 use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
+use crate::queue::work::Work as Signal;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
-use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode_at};
+use crate::wake::decode::{BODY_BYTES_MAX, Content, Event, RejectReason, Rejection, decode_within};
 
 /// After this many lost races the wakes of a batch go one per transaction.
 pub const RACE_ROUNDS_MAX: u32 = 3;
+/// After the room was taken this often before a batch could be written, it is taken for a race.
+pub const ROOM_ROUNDS_MAX: u32 = 32;
 /// From this delivery on a message is worked alone.
 pub const ISOLATED_DELIVERIES_MIN: u64 = 3;
 
@@ -55,6 +59,8 @@ pub struct Bench<S, A, C> {
     pub metrics: Metrics,
     /// Stamps `decided_at`.
     pub clock: Clock,
+    /// What this worker is called where it says that it was full.
+    pub component: Arc<str>,
     /// The lane.
     pub lane: LaneKey,
     /// Limits.
@@ -63,6 +69,8 @@ pub struct Bench<S, A, C> {
     pub shadows: Shadows,
     /// What the lane waits for, if it holds.
     pub holding: tokio::sync::watch::Sender<Option<Holding>>,
+    /// Where it is announced that runs were queued.
+    pub queue: Signal,
 }
 
 /// A delivery and what it says.
@@ -79,6 +87,8 @@ enum Attempt {
     Held(Hold),
     /// Nothing is durable: decide again.
     RaceLost(&'static str),
+    /// Nothing is durable: somebody else has the room.
+    RoomTaken(Dimension),
     /// Nothing is durable: something in it cannot be stored.
     Data(String),
     /// The store is away, or took too long: this may be durable after all.
@@ -123,12 +133,27 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                 requested_at = instant;
                 last = instant;
             }
-            let event = decode_at(&delivery.message, requested_at);
+            let bytes_max = self.body_bytes_max(cursor, delivery.message.sequence);
+            let event = decode_within(&delivery.message, requested_at, bytes_max);
             works.push(Work { delivery, event });
         }
         self.metrics.batch_wakes(works.len());
         self.metrics.batch_stage(Stage::Decode, started.elapsed());
         works
+    }
+
+    /// What may have been decided before is read whatever its size, for it keeps its outcome.
+    fn body_bytes_max(&self, cursor: LaneCursor, sequence: u64) -> usize {
+        match &self.options.ceilings {
+            Some(ceilings) if !cursor.may_have_decided(sequence) => {
+                ceilings.of(Dimension::EventBytes) as usize
+            }
+            _ => BODY_BYTES_MAX,
+        }
+    }
+
+    pub(super) fn asking(&self, doubtful: bool) -> Asking {
+        Asking { doubtful, ceilings: self.options.ceilings }
     }
 
     /// The one loop that retries: what is left is tried at some width until nothing is left.
@@ -139,7 +164,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         mut delays: Delays,
     ) -> BatchEnd {
         let mut width = works.len();
-        let mut races_lost = 0;
+        let (mut races_lost, mut rooms_taken) = (0, 0);
         while !works.is_empty() {
             let take = width.clamp(1, works.len());
             let wait_for = match self.attempt(cursor, &works[..take], races_lost > 0).await {
@@ -151,7 +176,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                     self.settle(&settled, &outcomes, &audited).await;
                     cursor = moved;
                     width = width.saturating_mul(2);
-                    races_lost = 0;
+                    (races_lost, rooms_taken) = (0, 0);
                     delays.reset();
                     self.resume();
                     held.map(|hold| hold.failure.to_string())
@@ -175,6 +200,15 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                     }
                     (races_lost > RACE_ROUNDS_MAX).then(|| format!("lost a race: {what}"))
                 }
+                Attempt::RoomTaken(boundary) => {
+                    rooms_taken += 1;
+                    self.metrics.room_taken();
+                    let boundary = boundary.as_str();
+                    tracing::debug!(lane = self.lane.lane, boundary, rooms_taken, "decided again");
+                    // Each time somebody else has come further, unless who reads and who writes
+                    // disagree: then it must not become a loop without a pause.
+                    (rooms_taken > ROOM_ROUNDS_MAX).then(|| format!("lost the room: {boundary}"))
+                }
                 Attempt::Data(error) => refine(&mut works, &mut width, take, error),
                 Attempt::LaneLost => return BatchEnd::LaneLost,
             };
@@ -195,7 +229,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     async fn attempt(&self, cursor: LaneCursor, works: &[Work], doubtful: bool) -> Attempt {
         let started = Instant::now();
         let wakes: Vec<_> = works.iter().filter_map(Work::wake).collect();
-        let mut loaded = load(&self.store, cursor, &wakes, doubtful).await;
+        let mut loaded = load(&self.store, cursor, &wakes, self.asking(doubtful)).await;
         self.metrics.batch_stage(Stage::Facts, started.elapsed());
         for gate in &loaded.failed {
             self.metrics.gate_error(*gate);
@@ -214,17 +248,25 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         }
         let held = decided.held.take();
         let events: Vec<&Event> = works[..count].iter().map(|work| &work.event).collect();
-        let (record, outcomes) =
-            draft(&self.lane, cursor, &events, decided, loaded.shadowed, self.clock.now());
+        let limits = loaded.facts.limits();
+        let enforced = !self.shadows.has(GateName::Capacity);
+        let by = By { component: &self.component, at: self.clock.now(), limits, enforced };
+        let (record, outcomes) = draft(&self.lane, cursor, &events, decided, loaded.shadowed, &by);
         self.metrics.batch_stage(Stage::Decide, started.elapsed());
 
         let started = Instant::now();
         let recorded = self.store.record(&record).await;
         self.metrics.batch_stage(Stage::Record, started.elapsed());
         match recorded {
-            Ok(recorded) => Attempt::Recorded { recorded, outcomes, cursor: record.to, held },
+            Ok(recorded) => {
+                if !record.runs.is_empty() {
+                    self.queue.announce();
+                }
+                Attempt::Recorded { recorded, outcomes, cursor: record.to, held }
+            }
             Err(RecordError::LaneLost) => Attempt::LaneLost,
             Err(RecordError::RaceLost { what }) => Attempt::RaceLost(what),
+            Err(RecordError::RoomTaken { boundary }) => Attempt::RoomTaken(boundary),
             Err(RecordError::Store(StoreError::Data { error })) => Attempt::Data(error),
             Err(RecordError::Store(error @ StoreError::Unavailable { .. })) => {
                 Attempt::Unavailable { to: record.to, error: error.to_string() }

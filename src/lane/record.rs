@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 
 use crate::admission::decision::PriorOutcome;
+use crate::admission::limits::{Dimension, Limits};
 use crate::admission::{Decided, Decision, Refusal, Shadowed};
 use crate::audit::{AuditClass, AuditEvent};
 use crate::outcome::{OutcomeKind, OutcomeRecord};
 use crate::store::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RefusedWake,
-    ShadowedWake,
+    RoomClaim, ShadowedWake,
 };
 use crate::wake::decode::{Content, Event, Rejection};
 use crate::wake::token::token;
@@ -19,6 +21,19 @@ use crate::wake::{RunId, UtcMicros, Wake, WakeId};
 
 /// Most bytes of a rejected body that its audit event carries.
 pub const AUDIT_BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// Who decided, when, and under which limits.
+#[derive(Debug, Clone, Copy)]
+pub struct By<'a> {
+    /// What the worker is called.
+    pub component: &'a Arc<str>,
+    /// When.
+    pub at: UtcMicros,
+    /// The limits, where there are any.
+    pub limits: Option<Limits<'a>>,
+    /// Whether gate 6 refuses for them, or is in shadow.
+    pub enforced: bool,
+}
 
 /// What became of one event.
 #[derive(Debug, Clone)]
@@ -66,9 +81,10 @@ pub(crate) fn draft(
     events: &[&Event],
     decided: Decided,
     shadowed: HashMap<WakeId, Shadowed>,
-    decided_at: UtcMicros,
+    by: &By<'_>,
 ) -> (BatchRecord, Vec<Outcome>) {
-    let mut draft = Draft::new(lane, from, decided_at);
+    let mut draft = Draft::new(lane, from, *by);
+    let decided_at = by.at;
     draft.shadowed = shadowed;
     let mut decisions = decided.decisions.into_iter().enumerate();
     let mut would_refuse = decided.would_refuse.into_iter().peekable();
@@ -111,9 +127,9 @@ fn is_past(from: LaneCursor, event: &Event) -> bool {
     event.envelope.sequence <= from.decided_sequence
 }
 
-struct Draft {
+struct Draft<'a> {
     batch: BatchRecord,
-    decided_at: UtcMicros,
+    by: By<'a>,
     /// Where a run that wakes of this batch joined is written.
     targets: HashMap<RunId, Target>,
     /// What is on record of gates in shadow, by wake.
@@ -126,10 +142,10 @@ enum Target {
     Updated(usize),
 }
 
-impl Draft {
-    fn new(lane: &LaneKey, from: LaneCursor, decided_at: UtcMicros) -> Self {
+impl<'a> Draft<'a> {
+    fn new(lane: &LaneKey, from: LaneCursor, by: By<'a>) -> Self {
         let batch = BatchRecord::new(lane, from, from);
-        Self { batch, decided_at, targets: HashMap::new(), shadowed: HashMap::new() }
+        Self { batch, by, targets: HashMap::new(), shadowed: HashMap::new() }
     }
 
     /// The fence never runs back: a redelivery of what is decided leaves it where it is.
@@ -155,12 +171,14 @@ impl Draft {
             Decision::Admit { degraded } => {
                 self.targets.insert(wake.id, Target::Inserted(self.batch.runs.len()));
                 self.take_key(wake, wake.id);
+                let expires_at = self.take_room(wake);
                 self.batch.runs.push(NewRun {
                     wake: Arc::clone(wake),
                     payload: wake.payload.clone(),
                     coalesced_count: 1,
                     degraded: degraded.as_ref().map(crate::admission::Degraded::reason),
-                    decided_at: self.decided_at,
+                    decided_at: self.by.at,
+                    expires_at,
                 });
             }
             Decision::Merge { run_id, takes_key } => {
@@ -173,7 +191,7 @@ impl Draft {
         }
         let before = self.shadowed.remove(&wake.id);
         let is_new = before.is_none();
-        let mut outcome = describe(event, wake, decision, would_refuse, before, self.decided_at);
+        let mut outcome = describe(event, wake, decision, would_refuse, before, &self.by);
         if is_new && let (Some(shadow), Some(record)) = (&outcome.shadow, &outcome.record) {
             let reasons = shadow.refusals.iter().map(Refusal::as_str).collect();
             let (wake, record) = (Arc::clone(wake), record.clone());
@@ -192,6 +210,17 @@ impl Draft {
         outcome
     }
 
+    /// Claims the room for a run, and says when the run will have waited too long.
+    fn take_room(&mut self, wake: &Wake) -> Option<UtcMicros> {
+        let limits = self.by.limits.as_ref()?;
+        let claim = self.batch.room.get_or_insert_with(|| RoomClaim::new(limits, self.by.enforced));
+        claim.admit(wake, limits);
+        let waiting = limits.effective(&wake.organization_id, Dimension::Waiting).max;
+        // None may wait, and yet it was let through: then there is no telling for how long.
+        (waiting > 0 || self.by.enforced)
+            .then(|| self.by.at + Duration::from_secs(u64::from(waiting)))
+    }
+
     fn take_key(&mut self, wake: &Wake, run_id: RunId) {
         if let Some(key) = wake.occurrence.key() {
             self.batch.keys.push(NewKey {
@@ -208,7 +237,7 @@ impl Draft {
         self.batch.merged_wakes.push(MergedWake {
             wake: Arc::clone(wake),
             run_id,
-            decided_at: self.decided_at,
+            decided_at: self.by.at,
         });
         match self.targets.get(&run_id) {
             Some(&Target::Inserted(index)) => {
@@ -238,7 +267,7 @@ fn describe(
     decision: Decision,
     would_refuse: Vec<Refusal>,
     before: Option<Shadowed>,
-    decided_at: UtcMicros,
+    by: &By<'_>,
 ) -> Outcome {
     let kind = kind_of(&decision);
     let audit = audit_of(&decision);
@@ -247,7 +276,8 @@ fn describe(
     let record = is_read.then(|| match (&decision, &before) {
         (Decision::Repeat(_), Some(before)) => before.record.clone(),
         (Decision::Repeat(PriorOutcome::Refused { record, .. }), None) => record.clone(),
-        _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, &would_refuse, decided_at)
+        _ => OutcomeRecord::of_wake(&event.envelope, wake, &decision, &would_refuse, by.at)
+            .decided_by(by.component)
             .to_json(),
     });
     let event_of = |class, reason, record: &String| AuditEvent {

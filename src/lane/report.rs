@@ -106,6 +106,20 @@ fn of_wake(metrics: &Metrics, wake: &Wake, outcome: &Outcome) {
 }
 
 fn refused(metrics: &Metrics, wake: &Wake, refusal: &Refusal) {
+    if let Refusal::CapacityExhausted(overload) = refusal {
+        metrics.overloaded(overload.boundary, overload.layer);
+        tracing::warn!(
+            wake_id = %wake.id,
+            agent_profile_id = %wake.agent_profile_id,
+            organization_id = %wake.organization_id,
+            boundary = overload.boundary.as_str(),
+            depth = overload.depth,
+            capacity = overload.capacity,
+            layer = overload.layer.as_str(),
+            "wake refused: capacity exhausted"
+        );
+        return;
+    }
     let Refusal::AllowanceExhausted { observed_count, .. } = refusal else {
         tracing::info!(
             wake_id = %wake.id,

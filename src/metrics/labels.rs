@@ -82,6 +82,92 @@ labels! {
     }
 }
 
+labels! {
+    /// What a claim was answered with.
+    ClaimAnswer {
+        /// Runs.
+        Served = "served",
+        /// None: there was no work for as long as it waited.
+        Empty = "empty",
+        /// Too many wait already.
+        Busy = "busy",
+        /// It was at fault itself.
+        Refused = "refused",
+        /// The database did not answer.
+        Unavailable = "unavailable",
+    }
+}
+
+labels! {
+    /// What a request about a run was answered with.
+    RequestAnswer {
+        /// It was done, or had been.
+        Done = "done",
+        /// It was not.
+        Refused = "refused",
+        /// The database did not answer, or too much was asked at once.
+        Unavailable = "unavailable",
+    }
+}
+
+labels! {
+    /// What was over.
+    Overdue {
+        /// The lease of a run that was claimed and not started: it went back to its place.
+        Claim = "claim",
+        /// The lease of a run that had started: it failed.
+        Lease = "lease",
+        /// The time that a run may wait: it expired.
+        Waiting = "waiting",
+        /// The patience of whoever paused with `stop_now`: it is to be cancelled.
+        Stopped = "stopped",
+        /// The time that a runner may take to confirm a cancellation: it was ended.
+        Cancellation = "cancellation",
+    }
+}
+
+labels! {
+    /// Where a run is.
+    QueueState {
+        /// It waits to be claimed.
+        Queued = "queued",
+        /// It is claimed, or runs.
+        Active = "active",
+    }
+}
+
+labels! {
+    /// What became of a run.
+    RunEventLabel {
+        /// It was given to a runner.
+        Claimed = "claimed",
+        /// It began.
+        Started = "started",
+        /// It went back to its place.
+        Returned = "returned",
+        /// It did what it was for.
+        Succeeded = "succeeded",
+        /// It did not, or its runner was lost.
+        Failed = "failed",
+        /// It is to end.
+        CancelRequested = "cancel_requested",
+        /// It was cancelled or withdrawn.
+        Cancelled = "cancelled",
+        /// It had waited for too long.
+        Expired = "expired",
+        /// Something that this program does not know.
+        Other = "other",
+    }
+}
+
+impl RunEventLabel {
+    /// The label of an event.
+    #[must_use]
+    pub fn of(event: &str) -> Self {
+        Self::ALL.iter().copied().find(|known| known.as_str() == event).unwrap_or(Self::Other)
+    }
+}
+
 impl From<DegradedReason> for AllowanceReason {
     fn from(reason: DegradedReason) -> Self {
         match reason {

@@ -2,13 +2,14 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
 
 use super::Families;
 use super::labels::{AllowanceReason, HoldCause, KEYLESS_CAUSES, Stage, Violation, keyless_cause};
-use crate::admission::{DuplicateKind, GateName, Refusal};
+use crate::admission::gates::capacity::BOUNDARIES;
+use crate::admission::{DuplicateKind, GateName, Layer, Refusal};
 use crate::outcome::OutcomeKind;
 use crate::wake::decode::RejectReason;
 use crate::wake::producer::ProducerClass;
@@ -38,6 +39,11 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             Refusal::REASONS,
         ),
         would_refuse: to.would_refuse(),
+        overloads: to.overloads(),
+        rooms_taken: to.counter(
+            "wakegate_rooms_taken_total",
+            "Batches that were decided again because others had taken the room that they saw.",
+        ),
         rejected: to.counters(
             "wakegate_rejected_total",
             "Events that were no wake at all, by what was at fault.",
@@ -119,6 +125,7 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             "Lanes of this worker that it gave up so that another replica has its share.",
         ),
         replicas: to.replicas(),
+        queue: super::queue::families(&to),
         registry: to.0,
     }
 }
@@ -166,7 +173,25 @@ impl Registrar {
         family
     }
 
-    fn counters(
+    fn overloads(&self) -> IntCounterVec {
+        let family = self.add(IntCounterVec::new(
+            Opts::new(
+                "wakegate_overloads_total",
+                "Wakes refused for want of room, by what was full and by whose limit.",
+            ),
+            &["boundary", "layer"],
+        ));
+        for boundary in BOUNDARIES {
+            for layer in Layer::ALL {
+                if layer == Layer::Platform || boundary.is_of_organizations() {
+                    let _ = family.with_label_values(&[boundary.as_str(), layer.as_str()]);
+                }
+            }
+        }
+        family
+    }
+
+    pub(super) fn counters(
         &self,
         name: &str,
         help: &str,
@@ -180,12 +205,52 @@ impl Registrar {
         family
     }
 
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
+    pub(super) fn counter(&self, name: &str, help: &str) -> IntCounter {
         self.add(IntCounter::new(name, help))
     }
 
-    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+    pub(super) fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
+    }
+
+    /// Counters by two labels.
+    pub(super) fn pairs(
+        &self,
+        name: &str,
+        help: &str,
+        (first, values): (&str, impl IntoIterator<Item = &'static str>),
+        (second, others): (&str, impl IntoIterator<Item = &'static str>),
+    ) -> IntCounterVec {
+        let family = self.add(IntCounterVec::new(Opts::new(name, help), &[first, second]));
+        let others: Vec<&str> = others.into_iter().collect();
+        for value in values {
+            for other in &others {
+                let _ = family.with_label_values(&[value, *other]);
+            }
+        }
+        family
+    }
+
+    pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.add(IntGauge::new(name, help))
+    }
+
+    pub(super) fn gauges(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = &'static str>,
+    ) -> IntGaugeVec {
+        let family = self.add(IntGaugeVec::new(Opts::new(name, help), &[label]));
+        for value in values {
+            let _: IntGauge = family.with_label_values(&[value]);
+        }
+        family
+    }
+
+    pub(super) fn seconds(&self, name: &str, help: &str) -> Gauge {
+        self.add(Gauge::new(name, help))
     }
 
     fn stages(&self) -> HistogramVec {

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::StoreError;
+use super::limits::LimitStore;
 use crate::admission::facts::{AgentStatus, Scoped};
 use crate::wake::{AgentId, ID_BYTES_MAX, IdFault, OrganizationId, UtcMicros};
 
@@ -134,7 +135,7 @@ pub enum PauseMode {
     /// They go on.
     #[default]
     Drain,
-    /// They are to be stopped by whoever runs them.
+    /// They are cancelled, and their runners are told.
     StopNow,
 }
 
@@ -305,9 +306,9 @@ pub trait CountStore: Clone + Send + Sync + 'static {
 }
 
 /// Everything that the service over NATS asks.
-pub trait ControlStore: PauseStore + AgentStore + CountStore {}
+pub trait ControlStore: PauseStore + AgentStore + CountStore + LimitStore {}
 
-impl<S: PauseStore + AgentStore + CountStore> ControlStore for S {}
+impl<S: PauseStore + AgentStore + CountStore + LimitStore> ControlStore for S {}
 
 /// A row that this program cannot read, which a later one may have written.
 pub(super) fn unknown(what: &str) -> StoreError {

@@ -12,12 +12,15 @@ use self::state::State;
 pub use self::state::{MemoryRun, RunStatus};
 use super::{
     BatchRecord, CountWindow, LaneCursor, LaneKey, MergedWake, RecordError, Recorded, RefusedWake,
-    Store, StoreError,
+    RoomQuery, Store, StoreError,
 };
 use crate::admission::GateName;
 use crate::admission::Shadowed;
 use crate::admission::decision::PriorOutcome;
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
+};
+use crate::admission::limits::OrganizationLimits;
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, RunId, Wake, WakeId};
 
 /// How a record fails.
@@ -125,6 +128,11 @@ impl MemoryStore {
         self.inside().state.pauses.remove(&organization.cloned());
     }
 
+    /// An organization's limits are set.
+    pub fn set_limits(&self, organization: OrganizationId, limits: OrganizationLimits) {
+        self.inside().state.limits.insert(organization, limits);
+    }
+
     /// Reads for a gate, unless that is to fail.
     fn read<T>(&self, gate: GateName, read: impl FnOnce(&State) -> T) -> Result<T, StoreError> {
         let mut inside = self.inside();
@@ -194,6 +202,10 @@ impl Store for MemoryStore {
         runs_max: u32,
     ) -> Result<CountedRuns, StoreError> {
         self.read(GateName::Allowance, |state| state.counted(windows, runs_max))
+    }
+
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        self.read(GateName::Capacity, |state| state.room(query))
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

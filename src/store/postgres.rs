@@ -6,8 +6,12 @@
 mod columns;
 mod control;
 mod history;
+mod limits;
 mod prune;
+mod queue;
 mod reads;
+mod room;
+mod runners;
 mod session;
 mod shadowed;
 mod timestamp;
@@ -22,11 +26,13 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 use self::session::Sessions;
 use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
-    SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
+    RoomQuery, SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
 };
 use crate::admission::Shadowed;
 use crate::admission::decision::PriorOutcome;
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
+};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/postgres");
@@ -157,6 +163,10 @@ impl Store for PostgresStore {
         runs_max: u32,
     ) -> Result<CountedRuns, StoreError> {
         reads::counted(&self.sessions, windows, runs_max).await
+    }
+
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        room::read(&self.sessions, query).await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

@@ -24,12 +24,14 @@ pub enum Table {
     Refused,
     /// `shadowed_wakes`
     Shadowed,
+    /// `intake_slots`
+    Intake,
 }
 
 impl Table {
     /// Every table, in the order in which they are pruned.
-    pub const ALL: [Self; 5] =
-        [Self::Keys, Self::Merged, Self::Runs, Self::Refused, Self::Shadowed];
+    pub const ALL: [Self; 6] =
+        [Self::Keys, Self::Merged, Self::Runs, Self::Refused, Self::Shadowed, Self::Intake];
 
     /// Its name in the database.
     #[must_use]
@@ -40,6 +42,7 @@ impl Table {
             Self::Runs => "runs",
             Self::Refused => "refused_wakes",
             Self::Shadowed => "shadowed_wakes",
+            Self::Intake => "intake_slots",
         }
     }
 }
@@ -47,7 +50,7 @@ impl Table {
 /// What is old: everything here was requested, and has ended, before its instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon {
-    /// Runs, merged wakes and refusals, those of gates in shadow too, before this may go.
+    /// Runs, merged wakes, slots and refusals, those of gates in shadow too, before this may go.
     pub rows: UtcMicros,
     /// Keys before this may go; without it, none.
     pub keys: Option<UtcMicros>,
@@ -56,8 +59,17 @@ pub struct Horizon {
 /// A row by its primary key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowKey {
-    /// Of every table but one.
+    /// Of every table but two.
     Id(Uuid),
+    /// Of `intake_slots`.
+    Slot {
+        /// The tenant.
+        organization_id: String,
+        /// The producer.
+        producer: String,
+        /// When it begins.
+        slot_at: UtcMicros,
+    },
     /// Of `wake_keys`.
     Key {
         /// The tenant.
@@ -102,15 +114,25 @@ pub(super) fn ids(rows: &[RowKey]) -> Vec<Uuid> {
     rows.iter()
         .filter_map(|row| match row {
             RowKey::Id(id) => Some(*id),
-            RowKey::Key { .. } => None,
+            RowKey::Key { .. } | RowKey::Slot { .. } => None,
         })
         .collect()
+}
+
+/// The slots among row keys.
+pub(super) fn slots(rows: &[RowKey]) -> impl Iterator<Item = (&str, &str, UtcMicros)> {
+    rows.iter().filter_map(|row| match row {
+        RowKey::Id(_) | RowKey::Key { .. } => None,
+        RowKey::Slot { organization_id, producer, slot_at } => {
+            Some((organization_id.as_str(), producer.as_str(), *slot_at))
+        }
+    })
 }
 
 /// The keys among row keys.
 pub(super) fn keys(rows: &[RowKey]) -> impl Iterator<Item = (&str, &str)> {
     rows.iter().filter_map(|row| match row {
-        RowKey::Id(_) => None,
+        RowKey::Id(_) | RowKey::Slot { .. } => None,
         RowKey::Key { organization_id, idempotency_key } => {
             Some((organization_id.as_str(), idempotency_key.as_str()))
         }

@@ -5,9 +5,13 @@
 
 mod control;
 mod history;
+mod limits;
 mod prune;
+mod queue;
 mod reads;
+mod room;
 mod rows;
+mod runners;
 mod session;
 mod shadowed;
 mod writes;
@@ -22,11 +26,13 @@ use sqlx::{Connection as _, Row as _};
 use self::session::{Failure, Sessions};
 use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
-    SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
+    RoomQuery, SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
 };
 use crate::admission::Shadowed;
 use crate::admission::decision::PriorOutcome;
-use crate::admission::facts::{AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped};
+use crate::admission::facts::{
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
+};
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
@@ -196,6 +202,10 @@ impl Store for SqliteStore {
         runs_max: u32,
     ) -> Result<CountedRuns, StoreError> {
         reads::counted(&self.sessions, windows, runs_max).await
+    }
+
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        room::read(&self.sessions, query).await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

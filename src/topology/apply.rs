@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::compare::{self, Difference, Effect, FieldDifference, How, Kind, Object};
 use super::declared::{Topology, partitions_of};
-use super::{TopologyError, WAKE_AUDIT, WAKES, api, lane_consumer};
+use super::{RUN_EVENTS, TopologyError, WAKE_AUDIT, WAKES, api, lane_consumer};
 use crate::wake::UtcMicros;
 
 /// What `apply` did, in order.
@@ -56,6 +56,7 @@ impl fmt::Display for Report {
 pub(super) struct Survey {
     wakes: Option<Value>,
     wake_audit: Option<Value>,
+    run_events: Option<Value>,
     /// By lane, of the declared lanes.
     lanes: Vec<Option<Value>>,
     /// Lanes beyond the declared ones that have a consumer.
@@ -63,10 +64,11 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Asks for both streams and the consumers of lanes `0..partitions`.
+    /// Asks for the streams and the consumers of lanes `0..partitions`.
     pub(super) async fn take(context: &Context, partitions: u32) -> Result<Self, TopologyError> {
         let wakes = api::stream_info(context, WAKES).await?;
         let wake_audit = api::stream_info(context, WAKE_AUDIT).await?;
+        let run_events = api::stream_info(context, RUN_EVENTS).await?;
         let mut lanes = Vec::new();
         for lane in 0..partitions {
             lanes.push(match wakes {
@@ -74,7 +76,7 @@ impl Survey {
                 None => None,
             });
         }
-        Ok(Self { wakes, wake_audit, lanes, strays: Vec::new() })
+        Ok(Self { wakes, wake_audit, run_events, lanes, strays: Vec::new() })
     }
 
     /// Adds the consumers of lanes that are not declared.
@@ -101,6 +103,7 @@ impl Survey {
         for (stream, wanted, found) in [
             (WAKES, &topology.wakes, &self.wakes),
             (WAKE_AUDIT, &topology.wake_audit, &self.wake_audit),
+            (RUN_EVENTS, &topology.run_events, &self.run_events),
         ] {
             let object = Object::Stream(stream.to_owned());
             match found {
@@ -187,9 +190,13 @@ impl Topology {
         }
 
         let mut report = Report::default();
-        // Audit first: a worker that finds the intake stream must find this one too.
-        put_stream(context, WAKE_AUDIT, &self.wake_audit, survey.wake_audit.as_ref(), &mut report)
-            .await?;
+        // These first: a worker that finds the intake stream must find them too.
+        for (name, wanted, found) in [
+            (WAKE_AUDIT, &self.wake_audit, &survey.wake_audit),
+            (RUN_EVENTS, &self.run_events, &survey.run_events),
+        ] {
+            put_stream(context, name, wanted, found.as_ref(), &mut report).await?;
+        }
         put_stream(context, WAKES, &self.wakes, survey.wakes.as_ref(), &mut report).await?;
         let strays = self.guard_strays(context, &survey).await?;
         for ((name, wanted), found) in self.lanes(batch_wakes_max).zip(&survey.lanes) {

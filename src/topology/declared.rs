@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::compare::{self, Effect, FieldDifference, Kind};
 use super::{PARTITIONS_MAX, TopologyError, lane_consumer};
 
-const FILES: [(&str, &str, Kind); 3] = [
+const FILES: [(&str, &str, Kind); 4] = [
     ("wakes.json", include_str!("../../streams/wakes.json"), Kind::Stream),
     ("wake-audit.json", include_str!("../../streams/wake-audit.json"), Kind::Stream),
+    ("run-events.json", include_str!("../../streams/run-events.json"), Kind::Stream),
     ("lane-consumer.json", include_str!("../../streams/lane-consumer.json"), Kind::Lane),
 ];
 /// Where the number of the lane goes in `lane-consumer.json`.
@@ -25,6 +26,7 @@ const BATCHES_IN_FLIGHT: u32 = 2;
 pub struct Topology {
     pub(super) wakes: Value,
     pub(super) wake_audit: Value,
+    pub(super) run_events: Value,
     lane_consumer: Value,
     partitions: u32,
 }
@@ -47,12 +49,13 @@ impl Topology {
     /// # Errors
     /// [`TopologyError::File`] names the file and the fault.
     pub fn load(directory: Option<&Path>) -> Result<Self, TopologyError> {
-        let [wakes, wake_audit, lane_consumer] = FILES;
+        let [wakes, wake_audit, run_events, lane_consumer] = FILES;
         let (wakes, partitions) = read(directory, wakes)?;
         let (wake_audit, _) = read(directory, wake_audit)?;
+        let (run_events, _) = read(directory, run_events)?;
         let (lane_consumer, _) = read(directory, lane_consumer)?;
         let partitions = partitions.unwrap_or(1);
-        Ok(Self { wakes, wake_audit, lane_consumer, partitions })
+        Ok(Self { wakes, wake_audit, run_events, lane_consumer, partitions })
     }
 
     /// Number of partitions, and so of lanes.
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_times_of_a_lane_are_the_operators_choice() {
-        let text = FILES[2].1.replace("12000000000", "3000000000");
+        let text = FILES[3].1.replace("12000000000", "3000000000");
         let topology = with_file("lane-consumer.json", &text).unwrap();
         assert_eq!(topology.lane_times(), (Duration::from_secs(3), Duration::from_secs(5)));
         assert_eq!(topology.lane_consumer_config(0, 1)["ack_wait"], 3_000_000_000_u64);
@@ -268,22 +271,22 @@ mod tests {
             ),
             (
                 "lane-consumer.json",
-                FILES[2].1.replacen('{', "{\"max_ack_pending\": 5,", 1),
+                FILES[3].1.replacen('{', "{\"max_ack_pending\": 5,", 1),
                 "max_ack_pending: is derived from batch_wakes_max, remove it",
             ),
             (
                 "lane-consumer.json",
-                FILES[2].1.replace("5000000000", "1999999999"),
+                FILES[3].1.replace("5000000000", "1999999999"),
                 "priority_timeout: wants 2 s to 5 min in nanoseconds, this says 1999999999",
             ),
             (
                 "lane-consumer.json",
-                FILES[2].1.replace("12000000000", "\"12s\""),
+                FILES[3].1.replace("12000000000", "\"12s\""),
                 "ack_wait: wants 2 s to 5 min in nanoseconds, this says \"12s\"",
             ),
             (
                 "lane-consumer.json",
-                FILES[2].1.replace("explicit", "none"),
+                FILES[3].1.replace("explicit", "none"),
                 "lane-consumer.json: ack_policy: wakegate depends on explicit, this says none",
             ),
         ] {

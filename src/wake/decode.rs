@@ -195,11 +195,18 @@ pub fn decode(message: &Message) -> Event {
 /// Decodes one delivery with the request instant that its lane gives it.
 #[must_use]
 pub fn decode_at(message: &Message, requested_at: UtcMicros) -> Event {
+    decode_within(message, requested_at, BODY_BYTES_MAX)
+}
+
+/// Decodes one delivery whose body may hold so many bytes, at most [`BODY_BYTES_MAX`].
+#[must_use]
+pub fn decode_within(message: &Message, requested_at: UtcMicros, bytes_max: usize) -> Event {
     let subject = Subject::split(&message.subject);
     let envelope = envelope(message, requested_at, &subject);
-    let content = content(message, &subject, &envelope).unwrap_or_else(|(reason, fault)| {
-        Content::Rejected(Rejection { reason, fault, body: message.body.clone() })
-    });
+    let content = content(message, &subject, &envelope, bytes_max.min(BODY_BYTES_MAX))
+        .unwrap_or_else(|(reason, fault)| {
+            Content::Rejected(Rejection { reason, fault, body: message.body.clone() })
+        });
     Event { envelope, content }
 }
 
@@ -230,8 +237,9 @@ fn content(
     message: &Message,
     subject: &Subject<'_>,
     envelope: &Envelope,
+    bytes_max: usize,
 ) -> Result<Content, Fault> {
-    let fields = found(&message.body)?;
+    let fields = found(&message.body, bytes_max)?;
     let kind = event_type(&fields)?;
 
     let mut faults = Faults::default();
@@ -255,16 +263,16 @@ fn content(
         return Err((RejectReason::SubjectMismatch, faults.into_text()));
     }
     Ok(match mutation {
-        Mutation::Wanted(wanted) => Content::Wake(Arc::new(wanted.by(envelope))),
+        Mutation::Wanted(wanted) => Content::Wake(Arc::new(wanted.by(envelope, &message.body))),
         Mutation::NoWake(no_wake) => Content::NoWake(no_wake),
     })
 }
 
 /// The body's fields; a body that is too large is not looked at.
-fn found(body: &[u8]) -> Result<Fields<'_>, Fault> {
-    if body.len() > BODY_BYTES_MAX {
+fn found(body: &[u8], bytes_max: usize) -> Result<Fields<'_>, Fault> {
+    if body.len() > bytes_max {
         let bytes = body.len();
-        let fault = format!("the body holds {bytes} bytes, {BODY_BYTES_MAX} are allowed");
+        let fault = format!("the body holds {bytes} bytes, {bytes_max} are allowed");
         return Err((RejectReason::TooLarge, fault));
     }
     let text = std::str::from_utf8(body).map_err(|error| {
@@ -298,7 +306,7 @@ fn event_type(fields: &Fields<'_>) -> Result<EventType, Fault> {
 }
 
 impl Wanted {
-    fn by(self, envelope: &Envelope) -> Wake {
+    fn by(self, envelope: &Envelope, body: &[u8]) -> Wake {
         Wake {
             id: envelope.id,
             sequence: envelope.sequence,
@@ -311,6 +319,7 @@ impl Wanted {
             occurrence: self.occurrence,
             payload: self.payload,
             traceparent: envelope.traceparent.clone(),
+            body_bytes: u32::try_from(body.len()).unwrap_or(u32::MAX),
         }
     }
 }

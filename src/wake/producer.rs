@@ -13,7 +13,7 @@ pub struct Producer {
 }
 
 /// The closed set that producers count under (`wakegate_wakes_total`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProducerClass {
     /// The mutation path: the only producer that may carry an agent actor
     /// (AC-OFFICE-ASSIGN-RATE-001.12).

@@ -1,11 +1,11 @@
 //! Operators over NATS and by command, on real servers.
 
-mod asking;
+pub mod asking;
 mod bounds;
 mod commands;
 mod discovery;
 mod refused;
 mod roles;
 mod saturated;
-mod schemas;
+pub mod schemas;
 mod verbs;

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use wakegate::admission::{GateName, Shadows};
+use wakegate::config::Config;
 use wakegate::explain::{Explanation, explain, json as as_json, message, words};
 use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;
@@ -136,7 +137,8 @@ async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {
 async fn ask_in_shadow<S: Store>(store: &S, event: &Published, gates: &[GateName]) -> Explanation {
     let subject = format!("wakes.{}.{}.{}", event.producer, event.organization, event.task);
     let message = message(&subject, &body(event), UtcMicros::from_micros(event.at));
-    Box::pin(explain(store, &message, Shadows::of(gates))).await
+    let ceilings = Some(Config::default().limits.ceilings);
+    Box::pin(explain(store, &message, Shadows::of(gates), ceilings)).await
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 
 mod audit_contract;
 mod broker;
+mod capacity;
 mod cli;
 mod control;
 mod control_store;
@@ -23,7 +24,10 @@ mod limits;
 mod messages;
 mod ops;
 mod pruning;
+mod queue_simulation;
+mod queue_store;
 mod replicas;
+mod runs;
 mod schemas;
 mod security;
 mod serial_model;

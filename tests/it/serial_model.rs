@@ -13,6 +13,7 @@ pub mod model;
 mod play;
 mod pruned;
 mod shadowed;
+mod tight;
 pub mod trace;
 mod traps;
 
@@ -70,6 +71,14 @@ fn agrees_on<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
             runtime.block_on(agrees(store, &case.outside, &trace, &cuts))?;
         }
         Ok(())
+    });
+}
+
+fn agrees_on_tight<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
+    let _within = runtime.enter();
+    let store = &case.world.bench.store;
+    check(cases, &(tight::tight_traces(80), cuts()), |(trace, cuts)| {
+        runtime.block_on(agrees(store, &case.outside, &trace, &cuts))
     });
 }
 

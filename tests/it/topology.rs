@@ -183,9 +183,10 @@ fn lines(differences: &[Difference]) -> Vec<String> {
     differences.iter().map(ToString::to_string).collect()
 }
 
-const ABSENT: [&str; 10] = [
+const ABSENT: [&str; 11] = [
     "stream WAKES: is missing",
     "stream WAKE_AUDIT: is missing",
+    "stream RUN_EVENTS: is missing",
     "consumer lane-0 of WAKES: is missing",
     "consumer lane-1 of WAKES: is missing",
     "consumer lane-2 of WAKES: is missing",
@@ -203,9 +204,10 @@ async fn apply_makes_everything_from_nothing_and_then_changes_nothing() {
     assert_eq!(lines(&topology.check(&server.js, BATCH).await.unwrap()), ABSENT);
 
     let first = topology.apply(&server.js, BATCH).await.unwrap();
-    assert_eq!(first.changes.len(), 10);
+    assert_eq!(first.changes.len(), 11);
     assert!(first.changes.iter().all(|change| matches!(change, Change::Created(_))));
-    assert!(first.to_string().starts_with("created stream WAKE_AUDIT\ncreated stream WAKES\n"));
+    let order = "created stream WAKE_AUDIT\ncreated stream RUN_EVENTS\ncreated stream WAKES\n";
+    assert!(first.to_string().starts_with(order), "{first}");
     assert_eq!(topology.check(&server.js, BATCH).await.unwrap(), []);
 
     let second = topology.apply(&server.js, BATCH).await.unwrap();
@@ -278,6 +280,7 @@ async fn a_worker_verifies_with_its_permissions_and_a_denied_request_is_named() 
             { user: operator, password: o },
             { user: worker, password: w, permissions: {
                 publish: ["$JS.API.STREAM.INFO.WAKES", "$JS.API.STREAM.INFO.WAKE_AUDIT",
+                          "$JS.API.STREAM.INFO.RUN_EVENTS",
                           "$JS.API.CONSUMER.INFO.WAKES.*"]
                 subscribe: ["_INBOX.>"] } }
         ] } }

@@ -7,7 +7,8 @@ use async_nats::{Client, RequestErrorKind, StatusCode};
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use crate::control::service::{ERROR_HEADER, SERVICE};
+use crate::control::ERROR_HEADER;
+use crate::control::service::SERVICE;
 use crate::control::{ControlError, ErrorCode};
 use crate::error_text::{one_line, sanitised};
 

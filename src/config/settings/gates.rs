@@ -46,6 +46,14 @@ mode!(
     "`shadow`: wakes over the allowance are let through, and count."
 );
 
+mode!(
+    CAPACITY,
+    "gates.capacity",
+    Capacity,
+    "`shadow`: wakes for which there is no room are let through, and wait in a queue that is longer \
+     than its ceilings."
+);
+
 fn shadow(text: &str) -> Result<bool, String> {
     match text.trim() {
         "enforce" => Ok(false),

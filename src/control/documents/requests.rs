@@ -145,32 +145,35 @@ fn refusals_seconds() -> u32 {
     REFUSALS_SECONDS
 }
 
-fn within<'de, D: Deserializer<'de>>(deserializer: D, max: u32) -> Result<u32, D::Error> {
+pub(crate) fn within<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    range: std::ops::RangeInclusive<u32>,
+) -> Result<u32, D::Error> {
     let number = u64::deserialize(deserializer)?;
-    u32::try_from(number)
-        .ok()
-        .filter(|number| (1..=max).contains(number))
-        .ok_or_else(|| serde::de::Error::custom(format!("1 to {max} are accepted")))
+    u32::try_from(number).ok().filter(|number| range.contains(number)).ok_or_else(|| {
+        let (min, max) = range.into_inner();
+        serde::de::Error::custom(format!("{min} to {max} are accepted"))
+    })
 }
 
 fn limited<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    within(deserializer, LIMIT_MAX)
+    within(deserializer, 1..=LIMIT_MAX)
 }
 
 fn refusals_seconds_limited<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    within(deserializer, REFUSALS_SECONDS_MAX)
+    within(deserializer, 1..=REFUSALS_SECONDS_MAX)
 }
 
-fn organization_if_any<'de, D: Deserializer<'de>>(
+pub(crate) fn organization_if_any<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<OrganizationId>, D::Error> {
     parsed_if_any(deserializer, OrganizationId::parse)
 }
 
-fn operator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operator, D::Error> {
+pub(crate) fn operator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operator, D::Error> {
     parsed(deserializer, Operator::parse)
 }
 
-fn why<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Why, D::Error> {
+pub(crate) fn why<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Why, D::Error> {
     parsed(deserializer, Why::parse)
 }

@@ -84,6 +84,7 @@ async fn decided(sequence: u64) -> Bench<MemoryStore, MemoryAudit, Kept> {
         consumer: Kept,
         metrics: Metrics::new(1),
         clock: Clock::manual(created),
+        component: Arc::from("worker"),
         lane,
         options: LaneOptions {
             batch_wakes_max: 10,
@@ -94,9 +95,11 @@ async fn decided(sequence: u64) -> Bench<MemoryStore, MemoryAudit, Kept> {
             store_away_give_up: Duration::from_secs(30),
             ack_wait: Duration::from_secs(12),
             pin_timeout: Duration::from_secs(5),
+            ceilings: None,
         },
         shadows: Shadows::default(),
         holding: tokio::sync::watch::Sender::new(None),
+        queue: crate::queue::work::Work::default(),
     }
 }
 

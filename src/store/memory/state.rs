@@ -7,14 +7,17 @@ use std::sync::Arc;
 use super::super::sightings::{Sighting, see};
 use super::super::{
     BatchRecord, CountWindow, LaneCursor, LaneKey, MergedWake, NewRun, RecordError, RefusedWake,
-    fault,
+    RoomQuery, fault,
 };
 use crate::admission::Shadowed;
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Room, Scoped,
 };
+use crate::admission::intake::{Admitted, Slot};
+use crate::admission::limits::OrganizationLimits;
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
+use crate::wake::producer::ProducerClass;
 use crate::wake::{
     AgentId, IdempotencyKey, OrganizationId, Payload, Producer, ProjectId, Reason, RunId,
     TASK_ASSIGNED, TaskField, TaskId, UtcMicros, Wake, WakeId,
@@ -105,6 +108,8 @@ pub struct MemoryRun {
     pub requested_at: UtcMicros,
     /// When it was decided.
     pub decided_at: UtcMicros,
+    /// When it has waited too long, if ever.
+    pub expires_at: Option<UtcMicros>,
 }
 
 impl From<&NewRun> for MemoryRun {
@@ -125,6 +130,7 @@ impl From<&NewRun> for MemoryRun {
             traceparent: wake.traceparent.clone(),
             requested_at: wake.requested_at,
             decided_at: run.decided_at,
+            expires_at: run.expires_at,
         }
     }
 }
@@ -158,6 +164,8 @@ pub(super) struct State {
     pub(super) pauses: HashMap<Option<OrganizationId>, String>,
     lanes: HashMap<(Arc<str>, u32), (UtcMicros, LaneCursor)>,
     pub(super) isolated: HashMap<WakeId, u32>,
+    pub(super) limits: HashMap<OrganizationId, OrganizationLimits>,
+    intake: HashMap<Scoped<ProducerClass>, Admitted>,
 }
 
 impl State {
@@ -292,6 +300,35 @@ impl State {
         counted
     }
 
+    /// How full it is. Nothing here has a clock, so nothing is said of drains.
+    pub(super) fn room(&self, query: &RoomQuery) -> Room {
+        let mut room = Room::default();
+        for run in self.runs.values().filter(|run| run.status == RunStatus::Queued) {
+            room.queued_platform += 1;
+            if query.organizations.contains(&run.organization_id) {
+                *room.queued_organizations.entry(run.organization_id.clone()).or_default() += 1;
+            }
+            let Some(project) = &run.project_id else { continue };
+            let project = (run.organization_id.clone(), project.clone());
+            if query.projects.contains(&project) {
+                *room.queued_projects.entry(project).or_default() += 1;
+            }
+        }
+        let limits = |organization: &OrganizationId| {
+            Some((organization.clone(), *self.limits.get(organization)?))
+        };
+        room.limits = query.organizations.iter().filter_map(limits).collect();
+        for span in &query.intake {
+            let producer = (span.organization_id.clone(), span.producer);
+            let Some(admitted) = self.intake.get(&producer) else { continue };
+            let within = |(slot, _): &(Slot, u64)| (span.first..=span.last).contains(slot);
+            for (slot, wakes) in admitted.slots().filter(within) {
+                room.intake.entry(producer.clone()).or_default().add(slot, wakes);
+            }
+        }
+        room
+    }
+
     /// Checks all of a batch, then does all of it: nothing of it is visible otherwise.
     pub(super) fn record(&mut self, batch: &BatchRecord) -> Result<(), RecordError> {
         let lane = (Arc::clone(&batch.lane.stream), batch.lane.lane);
@@ -310,6 +347,12 @@ impl State {
         }
         for run in &batch.runs {
             self.put(MemoryRun::from(run));
+        }
+        for (organization, producer, slot, wakes) in
+            batch.room.iter().flat_map(super::super::RoomClaim::admitted)
+        {
+            let producer = (organization.clone(), producer);
+            self.intake.entry(producer).or_default().add(slot, wakes);
         }
         for merge in &batch.merges {
             if let Some(mut run) = self.runs.get(&merge.run_id).cloned() {
@@ -341,15 +384,6 @@ impl State {
                 return Err(RecordError::RaceLost { what: "a key" });
             }
         }
-        let mut ids: BTreeSet<_> = BTreeSet::new();
-        for run in &batch.runs {
-            if !fits(run.coalesced_count) {
-                return Err(refused("a count of merged wakes"));
-            }
-            if self.runs.contains_key(&run.wake.id) || !ids.insert(run.wake.id) {
-                return Err(RecordError::RaceLost { what: "the id of a run" });
-            }
-        }
         for merge in &batch.merges {
             let run = self.runs.get(&merge.run_id);
             match run.filter(|run| run.status == RunStatus::Queued) {
@@ -368,6 +402,22 @@ impl State {
         }
         if batch.shadowed.iter().any(|wake| self.shadowed.contains_key(&wake.wake.id)) {
             return Err(RecordError::RaceLost { what: "the id of a shadowed wake" });
+        }
+        let mut ids: BTreeSet<_> = BTreeSet::new();
+        for run in &batch.runs {
+            if !fits(run.coalesced_count) {
+                return Err(refused("a count of merged wakes"));
+            }
+            if self.runs.contains_key(&run.wake.id) || !ids.insert(run.wake.id) {
+                return Err(RecordError::RaceLost { what: "the id of a run" });
+            }
+        }
+        if let Some(claim) = &batch.room {
+            let mut room = self.room(&claim.query());
+            batch.runs.iter().for_each(|run| room.admit(&run.wake));
+            if let Some(boundary) = claim.exceeded(&room) {
+                return Err(RecordError::RoomTaken { boundary });
+            }
         }
         Ok(())
     }

@@ -5,11 +5,12 @@ use sqlx::query;
 use uuid::Uuid;
 
 use super::super::StoreError;
-use super::super::prune::{Horizon, Page, PruneStore, RowKey, Table, ids, keys};
+use super::super::prune::{Horizon, Page, PruneStore, RowKey, Table, ids, keys, slots};
 use super::PostgresStore;
-use super::reads::get;
+use super::reads::{get, get_instant};
 use super::session::Prepared;
 use super::timestamp::Timestamp;
+use crate::wake::UtcMicros;
 
 const PRUNE: &str = "the deletion of what has ended";
 
@@ -21,6 +22,14 @@ fn key(row: &PgRow) -> Result<RowKey, StoreError> {
     Ok(RowKey::Key {
         organization_id: get(row, "organization_id")?,
         idempotency_key: get(row, "idempotency_key")?,
+    })
+}
+
+fn slot(row: &PgRow) -> Result<RowKey, StoreError> {
+    Ok(RowKey::Slot {
+        organization_id: get(row, "organization_id")?,
+        producer: get(row, "producer")?,
+        slot_at: get_instant(row, "slot_at")?,
     })
 }
 
@@ -61,6 +70,20 @@ impl PruneStore for PostgresStore {
             Table::Merged => include_str!("prune_merged_page.sql"),
             Table::Refused => include_str!("prune_refused_page.sql"),
             Table::Shadowed => include_str!("prune_shadowed_page.sql"),
+            Table::Intake => {
+                let first = ("", "", UtcMicros::default());
+                let after = after.and_then(|after| slots(std::slice::from_ref(after)).next());
+                let (organization, producer, slot_at) = after.unwrap_or(first);
+                let read = || {
+                    query(include_str!("prune_intake_page.sql"))
+                        .bind(organization.to_owned())
+                        .bind(producer.to_owned())
+                        .bind(Timestamp(slot_at))
+                        .bind(Timestamp(horizon.rows))
+                        .bind(i64::from(limit))
+                };
+                return page(&self.sessions.read(what, read).await?, slot);
+            }
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -100,6 +123,22 @@ impl PruneStore for PostgresStore {
                     _ => include_str!("prune_shadowed.sql"),
                 };
                 self.sessions.write(PRUNE, || by_id(text)).await?.len()
+            }
+            Table::Intake => {
+                let write = || {
+                    let (mut organizations, mut producers) = (Vec::new(), Vec::new());
+                    let mut at = Vec::new();
+                    for (organization, producer, slot_at) in slots(rows) {
+                        organizations.push(organization);
+                        producers.push(producer);
+                        at.push(Timestamp(slot_at));
+                    }
+                    query(include_str!("prune_intake.sql"))
+                        .bind(organizations)
+                        .bind(producers)
+                        .bind(at)
+                };
+                self.sessions.write(PRUNE, write).await?.len()
             }
             Table::Keys => {
                 let write = || {

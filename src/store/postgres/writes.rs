@@ -5,11 +5,13 @@ use sqlx::{Connection as _, Row as _, Transaction, query};
 use uuid::Uuid;
 
 use super::super::options::with_grace;
+use super::super::queue::people;
 use super::super::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RecordError, Recorded,
     RefusedWake, StoreError, fault, lease,
 };
 use super::columns::PayloadColumns;
+use super::room;
 use super::session::{Failure, Prepared, Sessions, classify, execute, sqlstate};
 use super::shadowed;
 use super::timestamp::Timestamp;
@@ -24,7 +26,7 @@ impl From<Failure> for RecordError {
 
 /// A deadlock or a serialization failure is a lost race: all of it is undone, and it may be tried
 /// again at once.
-fn refused(error: &sqlx::Error) -> RecordError {
+pub(super) fn refused(error: &sqlx::Error) -> RecordError {
     match sqlstate(error).as_deref() {
         Some("40001" | "40P01") => RecordError::RaceLost { what: "a lock" },
         _ => RecordError::Store(classify(error)),
@@ -124,7 +126,8 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
 }
 
 /// Writes in the order that every lane keeps, so that lanes cannot deadlock: the fence, keys in
-/// order of key, runs, merges in order of id. The first error discards the transaction by value.
+/// order of key, merges in order of id, and runs last, for they lock the queue until the commit. Under
+/// that lock the room is counted. The first error discards the transaction by value.
 async fn write<'t>(
     mut transaction: Transaction<'t, Postgres>,
     batch: &BatchRecord,
@@ -134,11 +137,11 @@ async fn write<'t>(
     }
     let statements = [
         (batch.keys.len(), insert_keys as Statement, "a key"),
-        (batch.runs.len(), insert_runs, "the id of a run"),
-        (batch.merges.len(), merge_runs, "a run that was queued"),
         (batch.merged_wakes.len(), insert_merged, "the id of a merged wake"),
         (batch.refusals.len(), insert_refused, "the id of a refused wake"),
         (batch.shadowed.len(), shadowed::insert, "the id of a shadowed wake"),
+        (batch.merges.len(), merge_runs, "a run that was queued"),
+        (batch.runs.len(), insert_runs, "the id of a run"),
     ];
     for (rows, statement, what) in statements {
         if rows == 0 {
@@ -153,6 +156,9 @@ async fn write<'t>(
         if affected != rows as u64 {
             return Err(RecordError::RaceLost { what });
         }
+    }
+    if let Some(claim) = &batch.room {
+        room::take(&mut transaction, claim).await?;
     }
     Ok(transaction)
 }
@@ -212,8 +218,16 @@ fn insert_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         .bind(wakes().map(|wake| wake.producer.as_str()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.traceparent.as_deref()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
-        .bind(runs.iter().map(|run| Timestamp(run.decided_at)).collect::<Vec<_>>());
-    Ok(PayloadColumns::of(runs.iter().map(|run| &run.payload)).bind_run(query))
+        .bind(runs.iter().map(|run| Timestamp(run.decided_at)).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.expires_at.map(Timestamp)).collect::<Vec<_>>());
+    let awaited = people::awaited(batch);
+    let kept = |run: &&NewRun| {
+        let hidden = people::is_nobody(run.payload.actor_type()) && awaited.contains(&run.wake.id);
+        hidden.then_some(people::HUMAN)
+    };
+    Ok(PayloadColumns::of(runs.iter().map(|run| &run.payload))
+        .bind_run(query)
+        .bind(runs.iter().map(kept).collect::<Vec<_>>()))
 }
 
 fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
@@ -223,7 +237,10 @@ fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let query = query(include_str!("merge_runs.sql"))
         .bind(merges.iter().map(|merge| merge.run_id.uuid()).collect::<Vec<_>>())
         .bind(joined);
-    Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload)).bind_run(query))
+    let awaited = people::awaited(batch);
+    Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload))
+        .bind_run(query)
+        .bind(merges.iter().map(|merge| awaited.contains(&merge.run_id)).collect::<Vec<_>>()))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]

@@ -6,15 +6,17 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::super::StoreError;
-use super::super::prune::{Horizon, Page, PruneStore, RowKey, Table, ids, keys};
+use super::super::prune::{Horizon, Page, PruneStore, RowKey, Table, ids, keys, slots};
 use super::SqliteStore;
-use super::reads::get;
+use super::reads::{get, get_instant};
 use super::rows::Statement;
+use crate::wake::UtcMicros;
 
 static PRUNE_RUNS: Statement = Statement::new(include_str!("prune_runs.sql"));
 static PRUNE_MERGED: Statement = Statement::new(include_str!("prune_merged.sql"));
 static PRUNE_REFUSED: Statement = Statement::new(include_str!("prune_refused.sql"));
 static PRUNE_SHADOWED: Statement = Statement::new(include_str!("prune_shadowed.sql"));
+static PRUNE_INTAKE: Statement = Statement::new(include_str!("prune_intake.sql"));
 static PRUNE_KEYS: Statement = Statement::new(include_str!("prune_keys.sql"));
 
 const PRUNE: &str = "the deletion of what has ended";
@@ -27,6 +29,14 @@ fn key(row: &SqliteRow) -> Result<RowKey, StoreError> {
     Ok(RowKey::Key {
         organization_id: get(row, "organization_id")?,
         idempotency_key: get(row, "idempotency_key")?,
+    })
+}
+
+fn slot(row: &SqliteRow) -> Result<RowKey, StoreError> {
+    Ok(RowKey::Slot {
+        organization_id: get(row, "organization_id")?,
+        producer: get(row, "producer")?,
+        slot_at: get_instant(row, "slot_at")?,
     })
 }
 
@@ -59,6 +69,18 @@ impl PruneStore for SqliteStore {
             Table::Merged => include_str!("prune_merged_page.sql"),
             Table::Refused => include_str!("prune_refused_page.sql"),
             Table::Shadowed => include_str!("prune_shadowed_page.sql"),
+            Table::Intake => {
+                let first = ("", "", UtcMicros::default());
+                let after = after.and_then(|after| slots(std::slice::from_ref(after)).next());
+                let (organization, producer, slot_at) = after.unwrap_or(first);
+                let read = query(include_str!("prune_intake_page.sql"))
+                    .bind(organization.to_owned())
+                    .bind(producer.to_owned())
+                    .bind(slot_at.micros())
+                    .bind(horizon.rows.micros())
+                    .bind(i64::from(limit));
+                return page(&self.sessions.read_one(what, read).await?, slot);
+            }
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -95,6 +117,23 @@ impl PruneStore for SqliteStore {
             .collect();
         let mut keys = keys.as_slice();
         let mut gone = 0;
+        if table == Table::Intake {
+            let slots: Vec<_> = slots(rows).collect();
+            let mut left = slots.as_slice();
+            while !left.is_empty() {
+                let (statement, later) =
+                    PRUNE_INTAKE.over(left, |query, (organization, producer, slot_at)| {
+                        let (organization, producer) = (*organization, *producer);
+                        query
+                            .bind(organization.to_owned())
+                            .bind(producer.to_owned())
+                            .bind(slot_at.micros())
+                    });
+                left = later;
+                gone += self.sessions.write(PRUNE, statement).await?.len();
+            }
+            return Ok(gone as u64);
+        }
         while !ids.is_empty() || !keys.is_empty() {
             let statement;
             (statement, ids, keys) = match table {
@@ -103,7 +142,8 @@ impl PruneStore for SqliteStore {
                         PRUNE_RUNS.over_with(ids, |query, id| query.bind(id.hyphenated()), before);
                     (statement, left, keys)
                 }
-                Table::Merged | Table::Refused | Table::Shadowed => {
+                // Slots are gone already.
+                Table::Merged | Table::Refused | Table::Shadowed | Table::Intake => {
                     let prune = match table {
                         Table::Merged => &PRUNE_MERGED,
                         Table::Refused => &PRUNE_REFUSED,

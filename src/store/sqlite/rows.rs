@@ -15,7 +15,7 @@ use crate::wake::{ActorId, ActorType, Payload, TaskField, TaskId};
 pub(super) type Prepared = Query<'static, Sqlite, SqliteArguments>;
 
 /// Rows a statement: few sizes, so that each statement's few texts stay prepared. The widest row has
-/// 17 columns, and SQLite binds 32,766 values at most.
+/// 19 columns, and SQLite binds 32,766 values at most.
 const SIZES: [usize; 5] = [1, 4, 16, 64, 256];
 const ROWS_MAX: usize = SIZES[SIZES.len() - 1];
 

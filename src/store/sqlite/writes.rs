@@ -1,18 +1,22 @@
 //! What is written: a batch's one transaction, the lane's cursor, and attempts at a wake alone.
 
+use std::collections::HashSet;
+
 use sqlx::sqlite::{Sqlite, SqliteConnection, SqliteRow};
 use sqlx::{Connection as _, Row as _, Transaction, query};
 
 use super::super::options::with_grace;
+use super::super::queue::people;
 use super::super::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RecordError, Recorded,
     RefusedWake, StoreError, fault,
 };
+use super::room;
 use super::rows::{Prepared, Statement, bind_merged_payload, bind_run_payload};
 use super::session::{Failure, Sessions, classify, is_taken};
 use super::shadowed;
 use crate::admission::decision::DegradedReason;
-use crate::wake::{IdempotencyKey, ProjectId, TaskId, UtcMicros, WakeId};
+use crate::wake::{IdempotencyKey, ProjectId, RunId, TaskId, UtcMicros, WakeId};
 
 static INSERT_KEYS: Statement = Statement::new(include_str!("insert_keys.sql"));
 static INSERT_RUNS: Statement = Statement::new(include_str!("insert_runs.sql"));
@@ -26,7 +30,7 @@ impl From<Failure> for RecordError {
     }
 }
 
-fn refused(error: &sqlx::Error) -> RecordError {
+pub(super) fn refused(error: &sqlx::Error) -> RecordError {
     RecordError::Store(classify(error))
 }
 
@@ -124,14 +128,20 @@ async fn write<'t>(
     }
     let connection = &mut *transaction;
     execute(connection, &INSERT_KEYS, &batch.keys, bind_key, "a key").await?;
-    execute(connection, &INSERT_RUNS, &batch.runs, bind_run, "the id of a run").await?;
-    execute(connection, &MERGE_RUNS, &batch.merges, bind_merge, "a run that was queued").await?;
     let what = "the id of a merged wake";
     execute(connection, &INSERT_MERGED, &batch.merged_wakes, bind_merged, what).await?;
     let what = "the id of a refused wake";
     execute(connection, &INSERT_REFUSED, &batch.refusals, bind_refused, what).await?;
     let what = "the id of a shadowed wake";
     execute(connection, &shadowed::INSERT, &batch.shadowed, shadowed::bind, what).await?;
+    let awaited = people::awaited(batch);
+    let bind = |query: Prepared, merge: &MergedRun| bind_merge(query, merge, &awaited);
+    execute(connection, &MERGE_RUNS, &batch.merges, bind, "a run that was queued").await?;
+    let bind = |query: Prepared, run: &NewRun| bind_run(query, run, &awaited);
+    execute(connection, &INSERT_RUNS, &batch.runs, bind, "the id of a run").await?;
+    if let Some(claim) = &batch.room {
+        room::take(connection, claim).await?;
+    }
     Ok(transaction)
 }
 
@@ -166,12 +176,12 @@ async fn execute<T: Sync>(
     connection: &mut SqliteConnection,
     statement: &Statement,
     items: &[T],
-    bind: fn(Prepared, &T) -> Prepared,
+    bind: impl Fn(Prepared, &T) -> Prepared,
     what: &'static str,
 ) -> Result<(), RecordError> {
     let mut left = items;
     while !left.is_empty() {
-        let (query, later) = statement.over(left, bind);
+        let (query, later) = statement.over(left, &bind);
         let done = query.execute(&mut *connection).await.map_err(|error| {
             if is_taken(&error) { RecordError::RaceLost { what } } else { refused(&error) }
         })?;
@@ -191,7 +201,7 @@ fn bind_key(query: Prepared, key: &NewKey) -> Prepared {
         .bind(key.requested_at.micros())
 }
 
-fn bind_run(query: Prepared, run: &NewRun) -> Prepared {
+fn bind_run(query: Prepared, run: &NewRun, awaited: &HashSet<RunId>) -> Prepared {
     let wake = &run.wake;
     let query = query
         .bind(wake.id.uuid().hyphenated())
@@ -205,12 +215,17 @@ fn bind_run(query: Prepared, run: &NewRun) -> Prepared {
         .bind(wake.producer.shared())
         .bind(wake.traceparent.clone())
         .bind(wake.requested_at.micros())
-        .bind(run.decided_at.micros());
-    bind_run_payload(query, &run.payload)
+        .bind(run.decided_at.micros())
+        .bind(run.expires_at.map(UtcMicros::micros));
+    let hidden = people::is_nobody(run.payload.actor_type()) && awaited.contains(&wake.id);
+    bind_run_payload(query, &run.payload).bind(hidden.then_some(people::HUMAN))
 }
 
-fn bind_merge(query: Prepared, merge: &MergedRun) -> Prepared {
-    let query = query.bind(merge.run_id.uuid().hyphenated()).bind(i64::from(merge.joined));
+fn bind_merge(query: Prepared, merge: &MergedRun, awaited: &HashSet<RunId>) -> Prepared {
+    let query = query
+        .bind(merge.run_id.uuid().hyphenated())
+        .bind(i64::from(merge.joined))
+        .bind(awaited.contains(&merge.run_id));
     bind_run_payload(query, &merge.payload)
 }
 

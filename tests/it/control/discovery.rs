@@ -51,7 +51,7 @@ async fn workers_are_found_and_described_as_one_service() {
     let (first, second) = (stage.worker_starting().await, stage.worker_starting().await);
     let client = two_workers(&stage).await;
 
-    let pings = gather(&client, "$SRV.PING", 2).await;
+    let pings = gather(&client, "$SRV.PING.wakegate", 2).await;
     let ids: BTreeSet<&str> = pings.iter().map(|ping| ping["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 2, "each is an instance of its own");
     let processes: BTreeSet<&str> =

@@ -56,6 +56,12 @@ fn whole(verb: Verb) -> Value {
             "organization_id": "o", "status": "idle", "limit": 1,
             "after": { "organization_id": "o", "agent_profile_id": "a" },
         }),
+        Verb::LimitsGet => json!({ "organization_id": "o", "project_id": "p" }),
+        Verb::LimitsSet => json!({
+            "organization_id": "o", "queued_runs_max": 1, "queued_runs_project_max": null,
+            "waiting_seconds_max": 0, "active_runs_max": 2, "intake_events_per_minute_max": 3,
+            "event_bytes_max": 4, "weight": 5, "actor": "a", "reason": "r",
+        }),
         Verb::Counts => json!({ "refusals_seconds": 1 }),
         Verb::Health | Verb::Configuration => json!({}),
     }

@@ -56,14 +56,15 @@ async fn ac_002_02_tp_13_a_failing_count_read_admits_counts_and_logs<S: Store>(m
 /// Reads once more, alone, before the gate opens: a blip costs nothing. The first read fails on a
 /// statement time-out behind a lock that is gone by the second.
 async fn ac_002_02_a_read_that_recovers_at_once_is_not_degraded<S: Store>(mut case: Case<S>) {
-    use wakegate::lane::facts::load;
+    use wakegate::lane::facts::{Asking, load};
     exhaust(&mut case.world).await;
     let wake = mutation(T0 + 2 * MINUTE, "t1", "boss", "builder", json!(7));
     let delivery = case.world.stored(&[wake]).remove(0);
     let event = wakegate::wake::decode::decode(&delivery.message);
     let wakegate::wake::decode::Content::Wake(wake) = &event.content else { panic!("a wake") };
     let flaky = Flaky::<_, FailsOnce>::new(case.world.bench.store.clone());
-    let loaded = load(&flaky, case.world.cursor, &[wake], false).await;
+    let asking = Asking { doubtful: false, ceilings: None };
+    let loaded = load(&flaky, case.world.cursor, &[wake], asking).await;
     assert!(loaded.failed.is_empty(), "{:?}", loaded.failed);
     let counted = loaded.facts.counted.expect("read at the second attempt");
     assert_eq!(counted.by_task.values().map(std::collections::BTreeSet::len).sum::<usize>(), 5);

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wakegate::admission::Shadowed;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError,
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomQuery, Store,
+    StoreError,
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
@@ -115,6 +116,10 @@ impl<S: Store, F: Faults> Store for Flaky<S, F> {
     ) -> Result<CountedRuns, StoreError> {
         self.faults.counting()?;
         self.store.read_counted(windows, runs_max).await
+    }
+
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        self.store.read_room(query).await
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

@@ -12,6 +12,7 @@ use wakegate::admission::Shadows;
 use wakegate::audit::memory::MemoryAudit;
 use wakegate::audit::{AckPermit, AuditEvent};
 use wakegate::clock::Clock;
+use wakegate::config::Config;
 use wakegate::intake::{
     BrokerError, Delivery, LaneConsumer, LaneFeed, LaneInfo, StreamView, Verdict,
 };
@@ -222,9 +223,12 @@ impl<S: Store> World<S> {
                 store_away_give_up: Duration::from_secs(20),
                 ack_wait: Duration::from_secs(12),
                 pin_timeout: Duration::from_secs(5),
+                ceilings: Some(Config::default().limits.ceilings),
             },
             shadows: Shadows::default(),
             holding: watch::Sender::new(None),
+            queue: wakegate::queue::work::Work::default(),
+            component: Arc::from("worker-of-a-test"),
             lane,
         };
         // Sequences of different lanes of one stream never meet.

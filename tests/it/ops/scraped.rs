@@ -42,6 +42,7 @@ impl Scene {
         let broken = json!({ "type": "task.mutated.v1", "organization_id": "acme", "task_id": 7 });
         let broken = Published::of("onboarding", "acme", "t", &broken, 0);
         stage.publish_for_outcome(&broken).await;
+        crate::runs::asking::claim(&stage.nats.client().await, 1, 0).await;
         scene.until("sum(wakegate_wakes_total)", 10.0).await;
         // What is recorded follows with the next evaluation, and a lane's owner with its next look.
         scene.until("count(job:wakegate_wakes_refused:ratio_rate5m)", 1.0).await;

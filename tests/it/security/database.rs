@@ -10,10 +10,14 @@ use wakegate::wake::{UtcMicros, WakeId};
 use crate::harness::golden::repository;
 use crate::harness::outside::Outside;
 use crate::harness::postgres;
+use crate::runs::asking::{ask, claim, held, with};
+use crate::runs::events::until_told;
 use crate::through_servers::stage::{Dialect, Stage};
 use crate::through_servers::story;
 
 const ROLE: &str = "wakegate_run";
+/// Answers runners, for the worker.
+const QUEUE_ROLE: &str = "wakegate_queue";
 
 /// A stage whose worker is the role, and the owner's URL.
 async fn as_role() -> (Stage, String) {
@@ -31,12 +35,30 @@ fn as_user(url: &str, role: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_does_everything_with_a_role_that_has_no_ddl() {
-    let (stage, _) = as_role().await;
-    let worker = stage.worker().await;
+    let (stage, owner) = as_role().await;
+    let grants = std::fs::read_to_string(repository().join("ops/postgres/queue-role.sql")).unwrap();
+    stage.outside.execute(&grants).await;
+    let queue = as_user(&owner, QUEUE_ROLE);
+    let worker = stage.worker_with(&[("WAKEGATE_QUEUE_DATABASE_URL", &queue)]).await;
     let told = story::tell(&stage).await;
     assert!(told.len() > 10, "the story has every outcome");
     stage.settled().await;
     assert!(worker.moved(&["wakegate_lane_holds_total"]).await.is_empty(), "{}", worker.log());
+    assert!(!worker.log().contains("permission denied"), "{}", worker.told("it was denied"));
+
+    // Runs are claimed, started, cancelled and ended, and what became of them is published.
+    let client = stage.nats.client().await;
+    for run in claim(&client, 3, 0).await {
+        ask(&client, "start", held(&run)).await.unwrap();
+        let cancel = serde_json::json!({
+            "run_id": run["run_id"], "scope": "platform", "actor": "a", "reason": "r",
+        });
+        ask(&client, "cancel", cancel).await.unwrap();
+        ask(&client, "heartbeat", held(&run)).await.unwrap();
+        let end = with(held(&run), serde_json::json!({ "status": "cancelled" }));
+        ask(&client, "finish", end).await.unwrap();
+    }
+    until_told(&stage).await;
     assert!(!worker.log().contains("permission denied"), "{}", worker.told("it was denied"));
 
     // What a story does not come to: attempts at a wake alone, begun twice, taken back twice.

@@ -25,6 +25,12 @@ pub const WORKER: Role = Role { user: "worker", inbox_prefix: "_INBOX_worker" };
 /// Answers operators, for the worker.
 pub const CONTROL: Role = Role { user: "control", inbox_prefix: "_INBOX_control" };
 pub const OPERATOR: Role = Role { user: "operator", inbox_prefix: "_INBOX_operator" };
+/// Answers runners, for the worker.
+pub const QUEUE: Role = Role { user: "queue", inbox_prefix: "_INBOX_queue" };
+/// Runs whatever there is.
+pub const RUNNER: Role = Role { user: "runner", inbox_prefix: "_INBOX_runs.runner" };
+/// Withdraws and cancels runs of organization `acme`.
+pub const ACME_RUNS: Role = Role { user: "acme_runs", inbox_prefix: "_INBOX_runs.acme_runs" };
 /// Publishes for every organization.
 pub const TASK_MUTATION: Role =
     Role { user: "task_mutation", inbox_prefix: "_INBOX.task_mutation" };
@@ -55,7 +61,8 @@ impl Guarded {
     pub async fn set() -> Self {
         let users = std::fs::read_to_string(repository().join("ops/nats/users.conf")).unwrap();
         let mut config = String::new();
-        for user in PRODUCERS.into_iter().chain(["worker", "control", "operator", "acme"]) {
+        let others = ["worker", "control", "queue", "runner", "operator", "acme_runs", "acme"];
+        for user in PRODUCERS.into_iter().chain(others) {
             let password = Role { user, inbox_prefix: "" }.password();
             let user = user.to_uppercase();
             let _ = writeln!(config, "WAKEGATE_NATS_{user}_PASSWORD: \"{password}\"");
@@ -84,6 +91,8 @@ impl Guarded {
             .env("WAKEGATE_NATS_INBOX_PREFIX", role.inbox_prefix)
             .env("WAKEGATE_NATS_REQUEST_TIMEOUT_MS", "5000")
             .env("WAKEGATE_CONTROL_NATS_URL", self.url_of(CONTROL))
+            .env("WAKEGATE_QUEUE_NATS_URL", self.url_of(QUEUE))
+            .env("WAKEGATE_QUEUE_INBOX_PREFIX", QUEUE.inbox_prefix)
             .env("WAKEGATE_DATABASE_URL", &self.database_url);
         command
     }

@@ -14,6 +14,8 @@ pub struct Answer {
     pub observed: Option<u64>,
     pub retry_at: Option<i64>,
     pub pause: Option<String>,
+    /// What was full, how much was there, and how much may be.
+    pub overload: Option<(String, u64, u32)>,
     pub requested_at: i64,
     /// What gates in shadow would have refused, in words.
     pub would_refuse: Vec<String>,
@@ -29,6 +31,7 @@ impl Answer {
             observed: None,
             retry_at: None,
             pause: None,
+            overload: None,
             requested_at,
             would_refuse: Vec::new(),
         }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use wakegate::admission::GateName;
 use wakegate::admission::facts::AgentStatus;
+use wakegate::admission::limits::{Dimension, OrganizationLimits};
 use wakegate::store::memory::{MemoryStore, RunStatus};
 use wakegate::wake::{AgentId, OrganizationId};
 
@@ -16,6 +17,9 @@ pub trait Hands {
 
     /// Every run.
     async fn rows(&self) -> Vec<RunRow>;
+
+    /// The organization `acme` sets how many of its runs may be queued, or nothing.
+    async fn lower(&self, queued_runs_max: Option<u32>);
 
     /// Leaves the tables as they were made, for the next trace.
     async fn purge(&self);
@@ -59,10 +63,20 @@ impl Hands for Outside {
         self.runs().await
     }
 
+    async fn lower(&self, queued_runs_max: Option<u32>) {
+        if let Some(max) = queued_runs_max {
+            self.execute(&format!(
+                "INSERT INTO organization_limits (organization_id, queued_runs_max) \
+                 VALUES ('acme', {max})"
+            ))
+            .await;
+        }
+    }
+
     async fn purge(&self) {
         self.execute(
-            "DELETE FROM runs; DELETE FROM merged_wakes; DELETE FROM refused_wakes; \
-             DELETE FROM shadowed_wakes; \
+            "DELETE FROM organization_limits; DELETE FROM intake_slots; DELETE FROM runs; \
+             DELETE FROM merged_wakes; DELETE FROM refused_wakes; DELETE FROM shadowed_wakes; \
              DELETE FROM wake_keys; DELETE FROM lanes; DELETE FROM agents; DELETE FROM pauses",
         )
         .await;
@@ -118,6 +132,12 @@ impl Hands for MemoryStore {
             requested_at: run.requested_at.micros(),
         };
         self.runs().into_iter().map(row).collect()
+    }
+
+    async fn lower(&self, queued_runs_max: Option<u32>) {
+        let limits =
+            OrganizationLimits::default().with(Dimension::QueuedOrganization, queued_runs_max);
+        self.set_limits(OrganizationId::parse("acme").unwrap(), limits);
     }
 
     async fn purge(&self) {

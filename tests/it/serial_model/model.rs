@@ -4,6 +4,7 @@
 //! made twice. It is written to be read against the contract, not to be fast.
 
 mod operators;
+mod room;
 mod stepwise;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::answer::{Answer, Played, Row};
-use super::trace::{Body, Control, Event, Scope, Step, Trace};
+use super::trace::{Body, Control, Event, Scope, Step, Tight, Trace};
 
 const SECOND: i64 = 1_000_000;
 
@@ -26,6 +27,7 @@ enum Task {
 
 struct Wake {
     index: usize,
+    producer: String,
     organization: String,
     agent: String,
     reason: String,
@@ -98,6 +100,11 @@ pub struct Model {
     in_shadow: [bool; 3],
     /// The allowance's count cannot be read.
     uncounted: bool,
+    /// Ceilings that can be met.
+    tight: Option<Tight>,
+    admissions: Vec<room::Admission>,
+    /// What is full, where that is told and not counted.
+    told: Option<Option<(String, u64, u32)>>,
     /// Events whose run was deleted.
     deleted: Vec<usize>,
     /// The lane that events are of.
@@ -109,8 +116,9 @@ pub struct Model {
 impl Model {
     /// Plays a trace whose events have these wake ids.
     pub fn play(trace: &Trace, ids: Vec<u128>) -> Played {
-        let in_shadow = trace.in_shadow;
-        let mut model = Self { in_shadow, given: vec![None; ids.len()], ids, ..Self::default() };
+        let given = vec![None; ids.len()];
+        let (in_shadow, tight) = (trace.in_shadow, trace.tight);
+        let mut model = Self { in_shadow, given, ids, tight, ..Self::default() };
         let mut answers = Vec::new();
         for step in &trace.steps {
             match step {
@@ -160,6 +168,7 @@ impl Model {
         }
         self.wake(&Wake {
             index,
+            producer: event.producer.to_owned(),
             organization: event.organization.to_owned(),
             agent: agent.to_owned(),
             reason: reason.to_owned(),
@@ -251,8 +260,15 @@ impl Model {
             }
         }
 
-        // 7: insert; a key seen at any age keeps its first run.
+        // 6: room, which a key seen at any age does not take.
         let first = self.sightings_of(wake).next().map(|seen| seen.run);
+        if first.is_none()
+            && let Some(refused) = self.full(wake)
+        {
+            return refused;
+        }
+
+        // 7: insert; a key seen at any age keeps its first run.
         if let Some(run) = first {
             return Answer {
                 reason: Some("durable".to_owned()),
@@ -274,6 +290,7 @@ impl Model {
             at: t,
         });
         self.saw(wake, wake.index);
+        self.admitted(wake);
         Answer { run: Some(wake.index), degraded, ..Answer::of("queued", t) }
     }
 
@@ -362,31 +379,5 @@ impl Model {
             Control::Count { readable } => self.uncounted = !readable,
             Control::Resume { id, .. } => self.pauses.retain(|pause| pause.0 != *id),
         }
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = self
-            .runs
-            .iter()
-            .map(|run| Row {
-                run: run.wake,
-                organization: run.organization.clone(),
-                agent: run.agent.clone(),
-                status: run.status.to_owned(),
-                payload: run.payload.clone(),
-                task: match task_of(&run.payload) {
-                    Task::Named(task) => Some(task),
-                    Task::None | Task::Odd => None,
-                },
-                actor_type: string_of(&run.payload, "actor_type"),
-                actor_id: string_of(&run.payload, "actor_id"),
-                key: run.key.clone(),
-                coalesced_count: run.coalesced_count,
-                degraded: run.degraded.clone(),
-                requested_at: run.at,
-            })
-            .collect();
-        rows.sort_by_key(|row| row.run);
-        rows
     }
 }

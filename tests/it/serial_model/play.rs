@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use wakegate::admission::limits::Dimension;
 use wakegate::admission::{GateName, Shadows};
 use wakegate::intake::Delivery;
 use wakegate::store::Store;
@@ -62,6 +63,15 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
         hands.purge().await;
         let mut world = World::new(store).await;
         world.bench.shadows = shadows(trace.in_shadow);
+        if let Some(tight) = &trace.tight {
+            hands.lower(tight.acme).await;
+            let ceilings = world.bench.options.ceilings.expect("worlds have ceilings");
+            let tight = ceilings
+                .with(Dimension::QueuedPlatform, tight.platform)
+                .with(Dimension::QueuedOrganization, tight.organization)
+                .with(Dimension::Intake, tight.intake);
+            world.bench.options.ceilings = Some(tight);
+        }
         let published: Vec<_> = trace.events.iter().map(super::trace::Event::published).collect();
         let deliveries = world.stored(&published);
         let by_id = deliveries
@@ -216,6 +226,11 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
             observed: record["observed_count"].as_u64(),
             retry_at: text("retry_at").map(|at| micros(&at)),
             pause: text("pause_id"),
+            overload: record.get("overload").map(|overload| {
+                let number = |name: &str| overload[name].as_u64().unwrap();
+                let capacity = u32::try_from(number("capacity")).unwrap();
+                (overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity)
+            }),
             requested_at: micros(&text("requested_at").unwrap()),
             would_refuse: told_of_shadows(record),
         }

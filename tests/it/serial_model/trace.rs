@@ -14,6 +14,21 @@ pub struct Trace {
     pub steps: Vec<Step>,
     /// Which gates are in shadow: agent status, pause, allowance.
     pub in_shadow: [bool; 3],
+    /// Ceilings that it meets; the defaults are never met.
+    pub tight: Option<Tight>,
+}
+
+/// A small queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Tight {
+    /// Queued runs of all organizations.
+    pub platform: u32,
+    /// Queued runs of one.
+    pub organization: u32,
+    /// What the organization `acme` has set for itself.
+    pub acme: Option<u32>,
+    /// Admissions of one producer in one organization in a minute.
+    pub intake: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -294,6 +309,9 @@ impl fmt::Display for Event {
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n  in shadow {:?}", self.in_shadow)?;
+        if let Some(tight) = &self.tight {
+            write!(f, "\n  {tight:?}")?;
+        }
         for (place, step) in self.steps.iter().enumerate() {
             write!(f, "\n  {place:3} ")?;
             match step {

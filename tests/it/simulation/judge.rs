@@ -122,6 +122,9 @@ impl Inside {
         }
         let malformed = event.fault == Some(EventFault::Malformed);
         let aside = place == Place::Nowhere && self.may_be_rejected(index);
+        self.room_was_taken(index, batch, attempt);
+        let overload = self.overload_of(index, batch);
+        self.oracle.model.room_is(overload);
         if let Some(answer) = self.overtaken(me, index, place, batch, attempt) {
             return Some(answer);
         }

@@ -73,6 +73,8 @@ mistakes! {
     MergesForgotten breaks Serial, noticed by merges_forgotten;
     /// A wake is judged at the instant it is delivered.
     InstantOfArrival breaks Serial, noticed by instant_of_arrival;
+    /// The room that was seen when a batch was decided is taken for what is there when it is written.
+    RoomNotHeld breaks Room, noticed by room_not_held;
     /// A worker that has lost its lane may commit.
     NoFence breaks Fence, noticed by no_fence;
     /// The lane goes on at once after a change of owner.

@@ -34,6 +34,8 @@ pub enum Invariant {
     AdmittedTooMany,
     /// Hand-overs, crashes and batches change nothing: the answer of the serial model.
     Serial,
+    /// No ceiling is exceeded, and nobody refused while there was room.
+    Room,
     /// The wakes of a lane are decided in stream order.
     Order,
     /// A lane's cursor does not run back.
@@ -58,13 +60,14 @@ pub enum Invariant {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Proof,
         Self::OneOutcome,
         Self::EveryOutcome,
         Self::RefusedEarly,
         Self::AdmittedTooMany,
         Self::Serial,
+        Self::Room,
         Self::Order,
         Self::Fence,
         Self::SameAnswer,
@@ -145,7 +148,7 @@ pub struct Oracle {
     commits: usize,
     /// Audit events stored, by message id.
     audited: BTreeMap<String, AuditEvent>,
-    told: BTreeMap<usize, serde_json::Value>,
+    pub(super) told: BTreeMap<usize, serde_json::Value>,
     /// Attempts at a wake alone that have begun, by worker.
     isolated: BTreeSet<(usize, usize)>,
     /// How many of those ended with the process, and how many the store left in doubt.
@@ -318,6 +321,7 @@ impl Inside {
         for (id, place) in places {
             self.breach(Invariant::OneOutcome, || format!("{place:?} of {id} is not covered"));
         }
+        self.room_is_left(batch);
     }
 
     fn places(&mut self, batch: &BatchRecord) -> HashMap<WakeId, Place> {
@@ -373,19 +377,6 @@ impl Inside {
             return missing("its degraded admission");
         }
         Ok(())
-    }
-
-    /// Somebody was told what became of an event.
-    pub fn told(&mut self, index: usize, record: &str) {
-        let record: serde_json::Value = serde_json::from_str(record).unwrap();
-        let first = self.oracle.told.get(&index).cloned();
-        let again = first.is_some();
-        if let Err(what) = self.agrees(index, &record, first.as_ref()) {
-            self.breach(Invariant::SameAnswer, || format!("event {index}: {what}"));
-        }
-        if !again {
-            self.oracle.told.insert(index, record);
-        }
     }
 
     /// Whether an event may be set aside.

@@ -22,6 +22,8 @@ pub struct Plan {
     pub lanes: u32,
     pub workers: usize,
     pub batch_wakes_max: usize,
+    /// How many runs may be queued, where that is ever met.
+    pub queued_runs_max: Option<u32>,
     pub events: Vec<SimEvent>,
     /// When each event is published.
     pub published_ms: Vec<u64>,
@@ -114,13 +116,14 @@ impl Weather {
     }
 }
 
-const READS: [GateName; 6] = [
+const READS: [GateName; 7] = [
     GateName::Identity,
     GateName::AgentStatus,
     GateName::Pause,
     GateName::Duplicate,
     GateName::Coalesce,
     GateName::Allowance,
+    GateName::Capacity,
 ];
 
 impl Plan {
@@ -137,6 +140,7 @@ impl Plan {
             lanes: 1,
             workers: 1,
             batch_wakes_max: 1,
+            queued_runs_max: None,
             events: Vec::new(),
             published_ms: Vec::new(),
             acts: Vec::new(),
@@ -232,6 +236,7 @@ impl Plan {
             lanes,
             workers,
             batch_wakes_max: rng.random_range(1..=6),
+            queued_runs_max: None,
             acts,
             spells,
             noise_permille: [0, 0, 10, 60][rng.random_range(0..4)],

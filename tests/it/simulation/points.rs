@@ -16,7 +16,7 @@ pub enum PointAt {
 
 /// Every call that a lane makes on its servers: each is an await point before it has its effect, and
 /// one after.
-const CALLS: [&str; 21] = [
+const CALLS: [&str; 22] = [
     "open",
     "info",
     "stream",
@@ -35,6 +35,7 @@ const CALLS: [&str; 21] = [
     "read_keys",
     "read_queued",
     "read_counted",
+    "read_room",
     "record",
     "begin_isolated",
     "end_isolated",

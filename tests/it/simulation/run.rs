@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use wakegate::admission::Shadows;
+use wakegate::admission::{Dimension, Shadows};
+use wakegate::config::Config;
 use wakegate::health::Health;
 use wakegate::intake::BrokerError;
 use wakegate::lane::process::Bench;
@@ -47,8 +48,20 @@ pub struct Report {
 
 /// Runs one seed, with a mistake or without.
 pub fn run(seed: u64, mistake: Option<Mistake>, traced: bool) -> Report {
+    // Without a queue that fills, nothing is wrong with it.
+    let queued_runs_max = (mistake == Some(Mistake::RoomNotHeld)).then_some(2);
+    run_on(seed, mistake, traced, queued_runs_max)
+}
+
+/// Runs one seed on a queue that takes so many runs.
+pub fn run_on(
+    seed: u64,
+    mistake: Option<Mistake>,
+    traced: bool,
+    queued_runs_max: Option<u32>,
+) -> Report {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let plan = Arc::new(Plan::of(seed));
+    let plan = Arc::new(Plan { queued_runs_max, ..Plan::of(seed) });
     runtime.block_on(async {
         let unbounded = mistake == Some(Mistake::NoPendingLimit);
         let limit = if unbounded { usize::MAX } else { 2 * plan.batch_wakes_max };
@@ -146,18 +159,19 @@ impl Driver {
         let world = &self.world;
         let holding = watch::Sender::new(None);
         self.holding.push((me, holding.subscribe()));
-        let (clock, batch_wakes_max) =
-            world.with(|inside| (inside.clock.clone(), inside.plan.batch_wakes_max));
+        let (clock, plan) = world.with(|inside| (inside.clock.clone(), Arc::clone(&inside.plan)));
         let bench = Bench {
             store: MistakenStore::new(SimStore::new(world.clone(), me), self.mistake),
             audit: MistakenAudit::new(SimAudit::new(world.clone(), me), self.mistake),
             consumer: MistakenConsumer::new(SimConsumer { world: world.clone(), me }, self.mistake),
             metrics: self.metrics.clone(),
             clock: clock.clone(),
+            component: Arc::from("worker"),
             lane: lane_key(me.lane),
-            options: options(batch_wakes_max),
+            options: options(&plan),
             shadows: Shadows::default(),
             holding,
+            queue: wakegate::queue::work::Work::default(),
         };
         Lane::new(bench, Health::new(clock, 2, shutdown.clone()), shutdown.clone())
     }
@@ -231,9 +245,10 @@ pub fn lane_key(lane: u32) -> LaneKey {
     }
 }
 
-fn options(batch_wakes_max: usize) -> LaneOptions {
+fn options(plan: &Plan) -> LaneOptions {
+    let ceilings = Config::default().limits.ceilings;
     LaneOptions {
-        batch_wakes_max,
+        batch_wakes_max: plan.batch_wakes_max,
         batch_bytes_max: 8 << 20,
         hold_backoff_min: Duration::from_millis(50),
         hold_backoff_max: Duration::from_secs(5),
@@ -241,6 +256,10 @@ fn options(batch_wakes_max: usize) -> LaneOptions {
         store_away_give_up: Duration::from_secs(30),
         ack_wait: Duration::from_millis(ACK_WAIT_MS),
         pin_timeout: Duration::from_millis(PIN_TIMEOUT_MS),
+        ceilings: Some(match plan.queued_runs_max {
+            Some(max) => ceilings.with(Dimension::QueuedPlatform, max),
+            None => ceilings,
+        }),
     }
 }
 

@@ -8,11 +8,12 @@ use wakegate::admission::GateName;
 use wakegate::admission::Shadowed;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
 use wakegate::store::memory::MemoryStore;
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError,
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomQuery, Store,
+    StoreError,
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
@@ -32,6 +33,8 @@ pub struct Attempt {
     /// When keys were read.
     pub keys_at: Option<Moment>,
     pub counts_failed: u32,
+    /// Runs that were queued when it was read how full it is.
+    pub queued: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -201,6 +204,14 @@ impl Store for SimStore {
         .await
     }
 
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        let read = self.memory.read_room(query);
+        self.read("read_room", Some(GateName::Capacity), read, |attempt, read, _| {
+            attempt.queued = Some(read.queued_platform);
+        })
+        .await
+    }
+
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
         let me = self.me;
         self.world.pass(me, Point::Before("record")).await;
@@ -242,6 +253,7 @@ pub async fn proof(batch: &BatchRecord) -> Recorded {
         keys: Vec::new(),
         refusals: Vec::new(),
         shadowed: Vec::new(),
+        room: None,
         ..batch.clone()
     };
     mint.record(&covers).await.expect("nothing is in its way")

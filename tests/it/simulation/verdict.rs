@@ -68,6 +68,11 @@ pub fn answer_of(inside: &Inside, record: &Value) -> Answer {
         observed: record["observed_count"].as_u64(),
         retry_at: text("retry_at").map(|at| micros(&at)),
         pause: text("pause_id"),
+        overload: record.get("overload").map(|overload| {
+            let number = |name: &str| overload[name].as_u64().unwrap();
+            let capacity = u32::try_from(number("capacity")).unwrap();
+            (overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity)
+        }),
         requested_at: micros(&text("requested_at").unwrap()),
         would_refuse: Vec::new(),
         outcome,
@@ -80,6 +85,19 @@ fn micros(text: &str) -> i64 {
 }
 
 impl Inside {
+    /// Somebody was told what became of an event.
+    pub fn told(&mut self, index: usize, record: &str) {
+        let record: serde_json::Value = serde_json::from_str(record).unwrap();
+        let first = self.oracle.told.get(&index).cloned();
+        let again = first.is_some();
+        if let Err(what) = self.agrees(index, &record, first.as_ref()) {
+            self.breach(Invariant::SameAnswer, || format!("event {index}: {what}"));
+        }
+        if !again {
+            self.oracle.told.insert(index, record);
+        }
+    }
+
     /// Whether a record that was told says what was decided, and what was told before.
     pub fn agrees(
         &self,

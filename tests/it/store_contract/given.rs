@@ -58,6 +58,7 @@ pub fn wake(number: u64) -> Wake {
         occurrence: Occurrence::Keyless(KeylessCause::ByDesign),
         payload: by_agent("t"),
         traceparent: Some(Arc::from("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")),
+        body_bytes: 300,
     }
 }
 
@@ -72,7 +73,14 @@ pub fn at(number: u64, requested_at: UtcMicros) -> Wake {
 pub fn run(wake: Wake) -> NewRun {
     let payload = wake.payload.clone();
     let decided_at = wake.requested_at + MICRO;
-    NewRun { wake: Arc::new(wake), payload, coalesced_count: 1, degraded: None, decided_at }
+    NewRun {
+        wake: Arc::new(wake),
+        payload,
+        coalesced_count: 1,
+        degraded: None,
+        decided_at,
+        expires_at: None,
+    }
 }
 
 pub fn key_of(wake: &Wake, run_id: RunId) -> Option<NewKey> {

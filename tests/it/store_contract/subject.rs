@@ -142,6 +142,7 @@ impl<S: OverMemory> Subject for InMemory<S> {
             traceparent: None,
             requested_at: row.at,
             decided_at: row.at,
+            expires_at: None,
         });
     }
 

@@ -19,6 +19,7 @@ fn times() -> Times {
         store_away_give_up: Duration::from_secs(30),
         ack_wait: Duration::from_secs(12),
         pin_timeout: Duration::from_secs(5),
+        ceilings: None,
     })
 }
 

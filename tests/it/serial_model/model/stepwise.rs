@@ -1,6 +1,6 @@
 //! The model one step at a time, for whoever learns only on the way what happens next.
 
-use super::{Model, Row};
+use super::{Model, Row, Task, string_of, task_of};
 use crate::serial_model::answer::Answer;
 use crate::serial_model::trace::{Event, Scope};
 
@@ -27,6 +27,11 @@ impl Model {
         self.event(index, event)
     }
 
+    /// What is full for the next event, should it want room; only its lane knows.
+    pub fn room_is(&mut self, full: Option<(String, u64, u32)>) {
+        self.told = Some(full);
+    }
+
     /// The next event of a lane is none that decides anything.
     pub fn pass(&mut self, lane: u32, stored_at: i64) {
         self.lane = lane;
@@ -45,5 +50,31 @@ impl Model {
     /// Every run, in order of the events that made them.
     pub fn all_rows(&self) -> Vec<Row> {
         self.rows()
+    }
+
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = self
+            .runs
+            .iter()
+            .map(|run| Row {
+                run: run.wake,
+                organization: run.organization.clone(),
+                agent: run.agent.clone(),
+                status: run.status.to_owned(),
+                payload: run.payload.clone(),
+                task: match task_of(&run.payload) {
+                    Task::Named(task) => Some(task),
+                    Task::None | Task::Odd => None,
+                },
+                actor_type: string_of(&run.payload, "actor_type"),
+                actor_id: string_of(&run.payload, "actor_id"),
+                key: run.key.clone(),
+                coalesced_count: run.coalesced_count,
+                degraded: run.degraded.clone(),
+                requested_at: run.at,
+            })
+            .collect();
+        rows.sort_by_key(|row| row.run);
+        rows
     }
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use wakegate::admission::Shadowed;
 use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Scoped,
+    AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError,
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomQuery, Store,
+    StoreError,
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, UtcMicros, Wake, WakeId};
 
@@ -111,6 +112,7 @@ impl MistakenStore {
             Some(Mistake::KeysForgotten) => sent.keys.clear(),
             Some(Mistake::MergeLeavesRun) => sent.merges.clear(),
             Some(Mistake::MergesForgotten) => sent.merged_wakes.clear(),
+            Some(Mistake::RoomNotHeld) => sent.room = None,
             Some(Mistake::NoFence) => {
                 sent.from = at_once(self.inner.memory().lane_cursor(&batch.lane)).unwrap();
             }
@@ -234,6 +236,10 @@ impl Store for MistakenStore {
         Ok(counted)
     }
 
+    async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
+        self.inner.read_room(query).await
+    }
+
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
         if self.makes(Mistake::AckBeforeCommit) {
             self.inner.commit_some_time(batch);
@@ -246,7 +252,7 @@ impl Store for MistakenStore {
             }
             Err(RecordError::RaceLost { .. }) => memo.lost = Some(batch.clone()),
             Err(RecordError::Store(_)) => memo.has_failed = true,
-            Err(RecordError::LaneLost) => {}
+            Err(RecordError::LaneLost | RecordError::RoomTaken { .. }) => {}
         });
         recorded
     }

@@ -1,0 +1,1 @@
+DELETE FROM run_events WHERE id = ANY ($1::bigint[])

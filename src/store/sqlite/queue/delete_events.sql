@@ -1,0 +1,1 @@
+DELETE FROM run_events WHERE id IN (VALUES (?))

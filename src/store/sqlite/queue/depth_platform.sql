@@ -1,0 +1,1 @@
+SELECT queued, active FROM queue_platform WHERE singleton = 1

@@ -1,0 +1,84 @@
+//! The same properties where the queue is small and the rate is low.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use wakegate::store::memory::MemoryStore;
+
+use super::generate::traces;
+use super::model::Model;
+use super::play::Cuts;
+use super::trace::{Tight, Trace};
+use super::{agrees, agrees_on_tight, brief, check, cuts, runtime};
+use crate::harness::case;
+
+/// Traces of up to so many plans, with ceilings that they meet.
+pub fn tight_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
+    let tight = (0_u32..8, 0_u32..6, prop::option::weighted(0.4, 0_u32..5), 0_u32..6);
+    let tight = tight.prop_map(|(platform, organization, acme, intake)| Tight {
+        platform,
+        organization,
+        acme,
+        // Most of the time the queue is what is full.
+        intake: if intake == 0 { 1_000 } else { intake },
+    });
+    (traces(plans_max), tight).prop_map(|(trace, tight)| Trace { tight: Some(tight), ..trace })
+}
+
+#[test]
+fn seed_004_traces_on_a_small_queue_equal_the_serial_model_in_memory() {
+    let runtime = runtime();
+    check(300, &(tight_traces(60), cuts()), |(trace, cuts)| {
+        let trace = trace.kept();
+        for cuts in [cuts, Cuts::everywhere(), Cuts::nowhere()] {
+            let store = MemoryStore::new();
+            runtime.block_on(agrees(&store, &store, &trace, &cuts))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn seed_004_traces_on_a_small_queue_equal_the_serial_model_on_sqlite() {
+    let runtime = runtime();
+    let case = runtime.block_on(case::sqlite());
+    agrees_on_tight(&runtime, &case, 15);
+}
+
+#[test]
+fn seed_004_traces_on_a_small_queue_equal_the_serial_model_on_postgres() {
+    let runtime = runtime();
+    let case = runtime.block_on(case::postgres());
+    agrees_on_tight(&runtime, &case, 10);
+}
+
+/// Without queues that fill and empty the property would hold of anything.
+#[test]
+fn generated_small_queues_are_met_full_and_with_room() {
+    let mut runner = TestRunner::deterministic();
+    let mut met: BTreeMap<String, u32> = BTreeMap::new();
+    for _ in 0..300 {
+        let trace = tight_traces(60).new_tree(&mut runner).unwrap().current();
+        let ids = (0..trace.events.len()).map(|index| index as u128).collect();
+        for answer in Model::play(&trace, ids).answers.iter().flatten() {
+            *met.entry(brief(answer)).or_default() += 1;
+            if let Some((boundary, ..)) = &answer.overload {
+                *met.entry(boundary.clone()).or_default() += 1;
+            }
+        }
+    }
+    for (what, at_least) in [
+        ("queued", 500),
+        ("coalesced", 200),
+        ("deduplicated:windowed", 50),
+        ("refused:allowance_exhausted", 10),
+        ("queued_runs.platform", 200),
+        ("queued_runs.organization", 200),
+        ("intake", 100),
+    ] {
+        let met = met.get(what).copied().unwrap_or(0);
+        assert!(met >= at_least, "{what}: {met} of at least {at_least}");
+    }
+}
