@@ -4,14 +4,13 @@
 mod control;
 mod lanes;
 mod limits;
+mod log;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::forms::{directory, file, quoted, subject};
-use super::{Config, DatabaseUrl, LogFormat, NatsServers, VARIABLE_PREFIX};
-use crate::error_text::one_line;
-use crate::telemetry::filter;
+use super::{Config, DatabaseUrl, NatsServers, VARIABLE_PREFIX};
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
@@ -341,51 +340,8 @@ pub const SETTINGS: [Setting; 40] = [
         doc: "How long a graceful shutdown may take; what is not settled by then is delivered \
               again.",
     },
-    Setting {
-        section: "log",
-        key: "format",
-        default: Some("auto"),
-        kind: Kind::Text {
-            accepts: "`auto`, `human` or `json`",
-            set: |c, text| {
-                c.log.format = match text.trim() {
-                    "auto" => LogFormat::Auto,
-                    "human" => LogFormat::Human,
-                    "json" => LogFormat::Json,
-                    _ => return Err("wants auto, human or json".to_owned()),
-                };
-                Ok(())
-            },
-            get: |c| {
-                let format = match c.log.format {
-                    LogFormat::Auto => "auto",
-                    LogFormat::Human => "human",
-                    LogFormat::Json => "json",
-                };
-                Some(format.to_owned())
-            },
-        },
-        doc: "How logs look on standard error: `auto` is `human` in a terminal and `json` \
-              elsewhere.",
-    },
-    Setting {
-        section: "log",
-        key: "level",
-        default: Some("info"),
-        kind: Kind::Text {
-            accepts: "a level, or a filter such as `info,sqlx=warn`",
-            set: |c, text| {
-                filter(text).map_err(|error| {
-                    format!("is no filter, such as info or info,sqlx=warn: {}", one_line(&error))
-                })?;
-                text.clone_into(&mut c.log.level);
-                Ok(())
-            },
-            get: |c| Some(c.log.level.clone()),
-        },
-        doc: "What is logged: `error`, `warn`, `info`, `debug`, `trace`, or a level for each \
-              target.",
-    },
+    log::FORMAT,
+    log::LEVEL,
 ];
 
 /// A file that `[nats]` may name.

@@ -71,7 +71,7 @@ fn generated_small_queues_are_met_full_and_with_room() {
     }
     for (what, at_least) in [
         ("queued", 500),
-        ("coalesced", 200),
+        ("coalesced", 50),
         ("deduplicated:windowed", 50),
         ("refused:allowance_exhausted", 10),
         ("queued_runs.platform", 200),
