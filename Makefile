@@ -47,9 +47,9 @@ bench: nats-server ## Measures it beside the stream, the database and a plain wo
 	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(ONLY)
 
 simulate: SEEDS ?= 10000
-simulate: ## Runs lanes in a world that fails, from seeds (SEEDS=10000, SEEDS=500..900; SEED=17 tells one)
-	@cd "$(root)" && WAKEGATE_SIM_SEED=$(SEED) WAKEGATE_SIM_SEEDS=$(SEEDS) cargo test --quiet --test it \
-	  simulation::lanes_keep_their_promises_whatever_fails
+simulate: ## Runs lanes in a world that fails, and the queue, from seeds (SEEDS=10000, SEEDS=500..900; SEED=17 tells one)
+	@cd "$(root)" && WAKEGATE_SIM_SEED=$(SEED) WAKEGATE_SIM_SEEDS=$(SEEDS) cargo test --quiet --test it -- \
+	  simulation::lanes_keep_their_promises_whatever_fails queue_simulation::the_queue_keeps
 
 tools: nats-server ## Fetches what the tests run into .tools/: nats-server, Prometheus, node, NATS clients
 	@"$(root)/scripts/prometheus"

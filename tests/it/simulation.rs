@@ -19,7 +19,7 @@ pub mod plan;
 mod points;
 mod room;
 mod run;
-mod seeds;
+pub mod seeds;
 mod server;
 pub mod store;
 mod verdict;

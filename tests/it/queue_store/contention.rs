@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use wakegate::store::Store;
 use wakegate::store::postgres::PostgresStore;
 use wakegate::store::queue::{
     CancelScope, ClaimRequest, FinishAnswer, QueueStore, RunEnd, RunEvent, RunEventKind,
     StartAnswer,
 };
 use wakegate::store::sqlite::SqliteStore;
-use wakegate::wake::RunnerId;
+use wakegate::store::{MergedRun, RecordError, Store};
+use wakegate::wake::{Payload, RunnerId};
 
 use super::given::{
     OPTIONS, Queued, World, asking, at, cancelling, finishing, held, number, organization, queued,
@@ -28,6 +28,8 @@ const PLATFORM_MAX: u32 = 11;
 const ORGANIZATION_MAX: u32 = 3;
 /// Organization `d` has set itself this.
 const OWN_MAX: u32 = 2;
+const BATCHES: usize = 40;
+const RUNS_OF_BATCH: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_claimers_do_what_one_would_on_postgres() {
@@ -69,7 +71,7 @@ async fn contend<S: QueueStore + Store>(world: World<S>, store: impl Fn() -> S, 
         .await;
     let runs = runs(each);
     world.insert(&runs).await;
-    let left = Arc::new(AtomicUsize::new(runs.len()));
+    let left = Arc::new(AtomicUsize::new(runs.len() + BATCHES * RUNS_OF_BATCH));
     let active = Arc::new(AtomicUsize::new(0));
     let mut claimers = JoinSet::new();
     for nth in 0..CLAIMERS {
@@ -95,7 +97,7 @@ async fn contend<S: QueueStore + Store>(world: World<S>, store: impl Fn() -> S, 
     replay(&runs, &events);
 }
 
-/// Takes, starts and ends runs until none of those that are counted is left.
+/// Takes, starts and ends runs until none is left.
 async fn claimer<S: QueueStore>(store: &S, nth: usize, left: &AtomicUsize, active: &AtomicUsize) {
     let mut round = 0;
     while left.load(Ordering::SeqCst) > 0 {
@@ -130,21 +132,36 @@ async fn claimer<S: QueueStore>(store: &S, nth: usize, left: &AtomicUsize, activ
     }
 }
 
-/// Runs of an organization that nobody asks for, with wakes that join them, so that a lane holds
-/// locks on runs while it waits for the queue.
+/// Runs of one more organization and project. A wake joins the last run of the batch before, and makes
+/// it a person's where it is still queued: a lane holds runs while it waits for the queue.
 async fn admit<S: Store>(store: S) {
     let mut lane = Lane::take(&store, 0).await;
-    for nth in 0..40 {
+    for nth in 0..BATCHES as u64 {
         let wake = |number| wakegate::wake::Wake {
             organization_id: organization("lane"),
             requested_at: at(0),
             ..given::wake(number)
         };
         let mut batch = lane.batch();
-        for more in 0..5 {
+        for more in 0..RUNS_OF_BATCH as u64 {
             batch.runs.push(given::run(wake(1_000_000 + nth * 10 + more)));
         }
-        lane.record(&store, batch).await;
+        let joined = (nth > 0).then(|| given::id(1_000_000 + nth * 10 - 10));
+        if let Some(run_id) = joined {
+            let payload = Payload::read(r#"{"actor_type":"user"}"#).unwrap();
+            batch.merges.push(MergedRun { run_id, payload, joined: 1 });
+        }
+        match store.record(&batch).await {
+            // It was claimed meanwhile.
+            Err(RecordError::RaceLost { .. }) => {
+                batch.merges.clear();
+                lane.record(&store, batch).await;
+            }
+            recorded => {
+                recorded.unwrap();
+                lane.at = batch.to;
+            }
+        }
     }
 }
 
@@ -158,31 +175,33 @@ fn replay(runs: &[Queued], events: &[RunEvent]) {
         queue.make_contiguous().sort_unstable();
     }
     let of: BTreeMap<u128, &Queued> = runs.iter().map(|run| (run.id, run)).collect();
-    let mut active: BTreeMap<(&str, Option<&str>), u32> = BTreeMap::new();
+    let mut active: BTreeMap<(String, Option<String>), u32> = BTreeMap::new();
     let mut ended = BTreeMap::new();
     for event in events {
-        let Some(run) = of.get(&number(event.run_id)) else { continue };
-        let place = (run.organization, run.project);
+        let id = number(event.run_id);
+        let place = (event.organization_id.to_string(), event.project_id.clone());
         match event.event {
             RunEventKind::Claimed => {
-                let queue = queues.get_mut(&place).unwrap();
-                assert_eq!(queue.pop_front(), Some((run.at, run.id)), "first come, first served");
-                *active.entry(place).or_default() += 1;
-                assert!(run.project.is_none() || active[&place] == 1, "{place:?}: two at once");
-                let under_way = |organization: &str| -> u32 {
-                    active.iter().filter(|((of, _), _)| *of == organization).map(|(_, n)| n).sum()
-                };
-                assert!(active.values().sum::<u32>() <= PLATFORM_MAX);
-                let own = if run.organization == "d" { OWN_MAX } else { ORGANIZATION_MAX };
-                assert!(under_way(run.organization) <= own, "{place:?}");
+                if let Some(run) = of.get(&id) {
+                    let queue = queues.get_mut(&(run.organization, run.project)).unwrap();
+                    assert_eq!(queue.pop_front(), Some((run.at, id)), "first come, first served");
+                }
+                *active.entry(place.clone()).or_default() += 1;
+                assert!(place.1.is_none() || active[&place] == 1, "{place:?}: two at once");
+                let under_way: u32 =
+                    active.iter().filter(|((of, _), _)| *of == place.0).map(|(_, n)| n).sum();
+                let own = if place.0 == "d" { OWN_MAX } else { ORGANIZATION_MAX };
+                assert!(under_way <= own, "{place:?}: {under_way} under way");
+                let all = active.values().sum::<u32>();
+                assert!(all <= PLATFORM_MAX, "{all} under way");
             }
             RunEventKind::Started | RunEventKind::CancelRequested => {}
             RunEventKind::Failed | RunEventKind::Cancelled => {
                 *active.get_mut(&place).unwrap() -= 1;
-                assert_eq!(ended.insert(run.id, event.event), None, "it ends once");
+                assert_eq!(ended.insert(id, event.event), None, "it ends once");
             }
-            other => panic!("{other} of {run:?}"),
+            other => panic!("{other} of {id}"),
         }
     }
-    assert_eq!(ended.len(), runs.len());
+    assert_eq!(ended.len(), runs.len() + BATCHES * RUNS_OF_BATCH);
 }

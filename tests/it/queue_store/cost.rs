@@ -5,12 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::given::{World, at, literal};
+use crate::harness::outside::Outside;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
-use wakegate::store::queue::QueueStore as _;
-
-use super::given::{World, asking, at, held, literal};
-use crate::harness::outside::Outside;
 
 /// `runs` queued runs over so many organizations, of four projects each.
 fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
@@ -28,8 +26,8 @@ fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
     };
     format!(
         "INSERT INTO runs (id, organization_id, project_id, agent_profile_id, reason, actor_type, \
-         requested_at, expires_at) {series} SELECT {id}, 'o' || i % {organizations}, \
-         'p' || i % 4, 'a', 'r', 'agent', {}, {} FROM s",
+         requested_at, expires_at) {series} SELECT {id}, 'o' || (i % {organizations}), \
+         'p' || (i % 4), 'a', 'r', 'agent', {}, {} FROM s",
         literal(outside, at(0)),
         literal(outside, at(10_000)),
     )
@@ -86,34 +84,6 @@ async fn a_claim_looks_at_as_many_pages_of_postgres_however_deep_the_queue() {
         let sql = "SELECT count(*) FROM queue_organizations";
         assert_eq!(world.outside.number(sql).await, 1_000);
     }
-}
-
-/// Rows that were claimed stay as dead ones for as long as somebody looks back past them.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_claim_does_not_look_at_what_was_claimed_before() {
-    let world = World::on_postgres().await;
-    world.outside.execute(&filling(&world.outside, 4_000, 2)).await;
-    world.outside.execute("ALTER TABLE runs SET (autovacuum_enabled = off)").await;
-    let Outside::Postgres(pool) = &world.outside else { unreachable!("opened on PostgreSQL") };
-    let mut looking = pool.begin().await.unwrap();
-    sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM runs")
-        .execute(&mut *looking)
-        .await
-        .unwrap();
-    let before = pages(&world, 1).await;
-    for nth in 0..400 {
-        for run in world.claim(&asking(1 + nth, 8, 1)).await {
-            let end =
-                super::given::finishing(held(&run), wakegate::store::queue::RunEnd::Failed, 2);
-            world.store.finish(&end).await.unwrap();
-        }
-    }
-    let after = pages(&world, 1).await;
-    looking.rollback().await.unwrap();
-    let left = world.outside.number("SELECT queued FROM queue_platform").await;
-    assert!(left < 3_300, "{left} are left");
-    // The rows of the queue's own tables were changed as often: those are looked at.
-    assert!(after <= before * 3 + 200, "{after} pages, {before} before");
 }
 
 /// Steps of SQLite's machine for one claimed run, its triggers' included.

@@ -34,6 +34,16 @@ impl Asked {
     }
 }
 
+/// The seeds that are asked for, or else these: for simulations whose seeds take longer, one of so many
+/// of a range.
+pub fn chosen(default: Range<u64>, one_of: usize) -> Vec<u64> {
+    match Asked::read() {
+        Asked::Seed(seed) => vec![seed],
+        Asked::Seeds(seeds) => seeds.step_by(one_of).collect(),
+        Asked::Nothing => default.collect(),
+    }
+}
+
 fn variable(name: &str) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "the tests' own variables, read in one place")]
     std::env::var(name).ok().filter(|text| !text.is_empty())
