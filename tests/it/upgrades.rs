@@ -76,6 +76,8 @@ async fn every_schema_with_data_comes_forward(dialect: Dialect) {
             let migrated = stage.run(&["migrate"]);
             assert_eq!(migrated.code, Some(0), "{version} {round}: {}", migrated.stderr);
             assert_eq!(rows(&outside).await, before, "{version} {round}: no row was touched");
+            let when = format!("{version} {round}");
+            crate::queue_store::given::assert_counts(&outside, &when).await;
         }
         assert_old_rows_count(&stage, &outside, version).await;
     }

@@ -26,6 +26,16 @@ const DATA: [(&str, &str, &[&str]); 8] = [
              'lead', NULL, 1, NULL, 'task_mutation', {now}",
             "{id:15}, 'acme', NULL, 'a2', 'task_assigned', 'cancelled', '{}', 'busy', 'agent', \
              'lead', NULL, 1, NULL, 'task_mutation', {now}",
+            "{id:16}, 'acme', 'p', 'a2', 'r', 'queued', '{}', NULL, 'user', 'ann', NULL, 1, NULL, \
+             'other', {now}",
+            "{id:17}, 'acme', 'p', 'a2', 'r', 'queued', '{}', NULL, 'agent', NULL, NULL, 1, NULL, \
+             'recovery_sweep', {now}",
+            "{id:18}, 'paused', 'p', 'a2', 'r', 'expired', '{}', NULL, NULL, NULL, NULL, 1, NULL, \
+             'other', {now}",
+            "{id:19}, 'paused', NULL, 'a2', 'r', 'timed_out', '{}', NULL, NULL, NULL, NULL, 1, NULL, \
+             'other', {now}",
+            "{id:6}, 'paused', NULL, 'a2', 'r', 'limit_exceeded', '{}', NULL, NULL, NULL, NULL, 1, \
+             NULL, 'other', {now}",
         ],
     ),
     (
