@@ -212,6 +212,7 @@ async fn the_command_deletes_what_has_ended_and_says_how_much(dialect: Dialect) 
             ("runs", 1),
             ("refused_wakes", 0),
             ("shadowed_wakes", 0),
+            ("intake_slots", 0),
         ];
         assert_eq!(rows, expected.map(|(table, rows)| (Some(table), Some(rows))));
         assert!(told.iter().all(|line| line["deleted"] == deleted), "{told:?}");
