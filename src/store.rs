@@ -12,6 +12,7 @@ pub mod memory;
 mod options;
 pub mod postgres;
 pub mod prune;
+pub mod redrive;
 mod schema;
 mod sightings;
 pub mod sqlite;

@@ -25,11 +25,11 @@ pub struct Signature {
     pub actor: Operator,
 }
 
-fn why(text: &str) -> Result<Why, String> {
+pub(super) fn why(text: &str) -> Result<Why, String> {
     Why::parse(text).map_err(|fault| fault.to_string())
 }
 
-fn operator(text: &str) -> Result<Operator, String> {
+pub(super) fn operator(text: &str) -> Result<Operator, String> {
     Operator::parse(text).map_err(|fault| fault.to_string())
 }
 

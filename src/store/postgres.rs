@@ -8,6 +8,7 @@ mod control;
 mod history;
 mod prune;
 mod reads;
+mod redrive;
 mod session;
 mod timestamp;
 mod writes;

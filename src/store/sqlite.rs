@@ -7,6 +7,7 @@ mod control;
 mod history;
 mod prune;
 mod reads;
+mod redrive;
 mod rows;
 mod session;
 mod writes;

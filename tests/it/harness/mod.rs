@@ -14,6 +14,7 @@ pub mod postgres;
 pub mod prometheus;
 pub mod proxy;
 pub mod sqlite;
+pub mod terminal;
 pub mod tools;
 pub mod worker;
 pub mod world;

@@ -25,6 +25,8 @@ pub const WORKER: Role = Role { user: "worker", inbox_prefix: "_INBOX_worker" };
 /// Answers operators, for the worker.
 pub const CONTROL: Role = Role { user: "control", inbox_prefix: "_INBOX_control" };
 pub const OPERATOR: Role = Role { user: "operator", inbox_prefix: "_INBOX_operator" };
+/// Publishes again what was refused or rejected.
+pub const REDRIVE: Role = Role { user: "redrive", inbox_prefix: "_INBOX_redrive" };
 /// Publishes for every organization.
 pub const TASK_MUTATION: Role =
     Role { user: "task_mutation", inbox_prefix: "_INBOX.task_mutation" };
@@ -55,7 +57,9 @@ impl Guarded {
     pub async fn set() -> Self {
         let users = std::fs::read_to_string(repository().join("ops/nats/users.conf")).unwrap();
         let mut config = String::new();
-        for user in PRODUCERS.into_iter().chain(["worker", "control", "operator", "acme"]) {
+        for user in
+            PRODUCERS.into_iter().chain(["worker", "control", "operator", "redrive", "acme"])
+        {
             let password = Role { user, inbox_prefix: "" }.password();
             let user = user.to_uppercase();
             let _ = writeln!(config, "WAKEGATE_NATS_{user}_PASSWORD: \"{password}\"");
