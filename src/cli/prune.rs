@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 
 use super::operators::complain;
 use super::servers::{AnyStore, block_on, connect, database, database_failure, topology};
-use super::table::Form;
+use super::table::{Form, seconds};
 use super::times::duration;
 use super::{Exit, Failure, print};
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW, DUPLICATE_WINDOW};
@@ -182,8 +182,10 @@ fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, form: For
         }
         let what = match before {
             None => "kept; --keys-older-than deletes keys".to_owned(),
-            Some(before) if args.dry_run => format!("would be deleted, from before {before}"),
-            Some(before) => format!("deleted, from before {before}"),
+            Some(before) if args.dry_run => {
+                format!("would be deleted, from before {}", seconds(before))
+            }
+            Some(before) => format!("deleted, from before {}", seconds(before)),
         };
         let _ = writeln!(text, "{:<12}  {rows:>9}  {what}", table.as_str());
     }

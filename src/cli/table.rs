@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _};
 
 use clap::builder::styling::Style;
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table as Grid};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -57,6 +57,8 @@ pub fn json_line<T: Serialize>(document: &T) -> String {
 pub enum Side {
     /// Text.
     Left,
+    /// Text that nobody could read in parts, such as an instant: others make room for it.
+    Whole,
     /// Numbers.
     Right,
 }
@@ -92,9 +94,12 @@ impl Table {
             if let Some(column) = self.grid.column_mut(index) {
                 column.set_padding((0, if index == last { 0 } else { 2 }));
                 column.set_cell_alignment(match side {
-                    Side::Left => CellAlignment::Left,
+                    Side::Left | Side::Whole => CellAlignment::Left,
                     Side::Right => CellAlignment::Right,
                 });
+                if *side == Side::Whole {
+                    column.set_constraint(ColumnConstraint::ContentWidth);
+                }
             }
         }
         let mut text = String::new();
@@ -221,6 +226,17 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert_eq!(text.matches("reason").count(), 31, "{text}");
         assert_eq!(text.matches('x').count(), 100, "{text}");
+    }
+
+    #[test]
+    fn an_instant_is_never_broken() {
+        let columns = [("id", Side::Left), ("since", Side::Whole), ("reason", Side::Left)];
+        let mut table = Table::new(&columns);
+        let long = "reason ".repeat(30);
+        table.row([&"x".repeat(256), "2026-11-01T12:00:00Z", &long]);
+        let text = table.render(80, false);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(text.contains("  2026-11-01T12:00:00Z  "), "{text}");
     }
 
     #[test]

@@ -255,6 +255,24 @@ async fn what_the_stream_drops_unread_is_said() {
 }
 
 #[tokio::test]
+async fn a_backlog_is_shown_whole_and_in_order() {
+    let stage = Stage::set(Dialect::Sqlite).await;
+    for number in 0..600 {
+        let subject = format!("wake-audit.refused.agent_stopped.o{}", number % 7);
+        stage.context.publish(subject, "{}".into()).await.unwrap();
+    }
+    refusal(&stage, "acme", "t").await;
+    let ended = stage.run(&["tail", "--since", "1h", "--until-caught-up"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let shown: Vec<u64> = ended
+        .stdout
+        .lines()
+        .map(|line| line.parse::<Value>().unwrap()["sequence"].as_u64().unwrap())
+        .collect();
+    assert_eq!(shown, (1..=601).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_stream_that_is_not_there_is_a_failure_that_says_what_to_do() {
     let stage = Stage::set(Dialect::Sqlite).await;
     stage.context.delete_stream("WAKE_AUDIT").await.unwrap();

@@ -35,6 +35,7 @@ async fn refusals(stage: &Stage, count: usize) -> Vec<Value> {
     let records = refused(stage, &events).await;
     stage.settled().await;
     drop(worker);
+    forget_message_ids(stage).await;
     records
 }
 
@@ -71,7 +72,6 @@ async fn message_ids_are_forgotten(stage: &Stage) {
 
 async fn a_process_that_is_killed_leaves_nothing_that_is_published_twice(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
-    forget_message_ids(&stage).await;
     let records = refusals(&stage, 12).await;
     let arguments = [&["redrive", "--since", "1h"], &EXECUTE[..5], &["--rate=200"]].concat();
     for lines_read in [0, 1, 2, 3] {
@@ -95,7 +95,6 @@ async fn a_process_that_is_killed_leaves_nothing_that_is_published_twice(dialect
 
 async fn two_operators_at_once_publish_each_wake_once(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
-    forget_message_ids(&stage).await;
     let records = refusals(&stage, 25).await;
     let arguments = [&["redrive", "--since", "1h"], &EXECUTE[..]].concat();
     let spawn = || {
@@ -114,7 +113,6 @@ async fn two_operators_at_once_publish_each_wake_once(dialect: Dialect) {
 
 async fn what_was_begun_is_finished_whatever_was_done_of_it(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
-    forget_message_ids(&stage).await;
     let records = refusals(&stage, 4).await;
     let options = StoreOptions::default();
     match dialect {
