@@ -26,7 +26,9 @@ use crate::wake::UtcMicros;
 /// Events asked for at once.
 const BATCH_EVENTS_MAX: usize = 256;
 /// How long one asking waits for the next event before the consumer is looked at.
-const BATCH_WITHIN: Duration = Duration::from_secs(5);
+const BATCH_WITHIN: Duration = Duration::from_secs(2);
+/// How long the server may take beyond that to say that nothing came; then the asking was lost.
+const BATCH_GRACE: Duration = Duration::from_secs(1);
 /// Between two attempts to read on.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 /// How long the server may take to forget the consumer at the end; it does so by itself later.
@@ -298,7 +300,8 @@ impl Reader {
             let batch = consumer.batch().max_messages(BATCH_EVENTS_MAX).expires(BATCH_WITHIN);
             let mut batch = batch.messages().await.map_err(|error| LiveError::of(&error))?;
             let mut arrived = false;
-            while let Some(message) = batch.next().await {
+            let patience = BATCH_WITHIN + BATCH_GRACE;
+            while let Ok(Some(message)) = tokio::time::timeout(patience, batch.next()).await {
                 let message = message.map_err(|error| LiveError { error: error.to_string() })?;
                 let info =
                     message.info().map_err(|error| LiveError { error: error.to_string() })?;

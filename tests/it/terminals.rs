@@ -74,9 +74,6 @@ async fn no_line_is_wider_than_the_terminal_and_a_pipe_gets_no_colours() {
         let name = arguments[..1].concat();
         let told = in_terminal(&stage.command(&arguments));
         assert_eq!(told.code, Some(0), "{arguments:?}: {}{}", told.stdout, told.stderr);
-        if std::env::var_os("SHOW").is_some() {
-            println!("$ wakegate {}\n{}{}", arguments.join(" "), told.stdout, told.stderr);
-        }
         let text = plain(&told.stdout);
         assert!(!text.is_empty(), "{arguments:?}");
         for line in text.lines() {

@@ -149,7 +149,9 @@ async fn cut<S: HistoryStore + RedriveStore>(stage: &Stage, store: &S, record: &
         reason: Why::parse("cut short").unwrap(),
         at: Clock::system().now(),
     };
-    let begun = post.begin(store, &candidate, &original, &by, Uuid::from_u128(42)).await;
+    // No other wake's, or the server would drop one of them.
+    let id = Uuid::from_u128(candidate.chosen.sequence.into());
+    let begun = post.begin(store, &candidate, &original, &by, id).await;
     Cut { post, begun: begun.unwrap().unwrap(), candidate, original }
 }
 
