@@ -129,7 +129,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             // Where standard error is closed, the exit code has to do.
-            let _ = writeln!(io::stderr().lock(), "{failure}");
+            let _ = writeln!(io::stderr().lock(), "{}", table::remark(&failure.to_string()));
             failure.exit.into()
         }
     }

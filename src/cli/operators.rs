@@ -6,7 +6,7 @@ use clap::Args;
 use tokio::runtime::Builder;
 
 use super::servers::{AnyStore, block_on, control_store};
-use super::table::{Form, json_line};
+use super::table::{Form, json_line, remark};
 use super::{Exit, Failure, print};
 use crate::config::Config;
 use crate::control::documents::Scope;
@@ -111,5 +111,5 @@ pub(super) fn print_as<T: serde::Serialize>(
 /// Says something beside the output.
 pub(super) fn complain(text: &str) {
     // Where standard error is closed, the exit code has to do.
-    let _ = writeln!(io::stderr().lock(), "wakegate: {text}");
+    let _ = writeln!(io::stderr().lock(), "{}", remark(&format!("wakegate: {text}")));
 }

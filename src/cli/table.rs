@@ -180,6 +180,26 @@ pub fn wrapped(text: &str, indent: usize, width: u16) -> String {
     lines
 }
 
+/// What is said on standard error: where that is a terminal, no wider than it is.
+#[must_use]
+pub fn remark(text: &str) -> String {
+    let errors = io::stderr();
+    if !errors.is_terminal() {
+        return text.to_owned();
+    }
+    let width = terminal_size::terminal_size_of(&errors).map_or(WIDTH, |(width, _)| width.0);
+    remark_at(text, width.max(WIDTH_MIN))
+}
+
+fn remark_at(text: &str, width: u16) -> String {
+    let lines = text.lines().map(|line| {
+        let bare = line.trim_start();
+        let lead = line.len() - bare.len();
+        " ".repeat(lead) + &wrapped(bare, lead.max(2), width)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn next_line(lines: &mut String, indent: usize) {
     lines.push('\n');
     lines.extend(std::iter::repeat_n(' ', indent));
@@ -249,6 +269,13 @@ mod tests {
         let text = wrapped(&long, 4, 80);
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         assert_eq!(text.matches('x').count(), 256);
+    }
+
+    #[test]
+    fn a_remark_keeps_its_lines_and_their_indents() {
+        let text = "wakegate: one two\n  do three or four";
+        assert_eq!(remark_at(text, 14), "wakegate:\n  one two\n  do three or\n  four");
+        assert_eq!(remark_at(text, 80), text);
     }
 
     #[test]

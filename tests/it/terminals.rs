@@ -76,7 +76,8 @@ async fn no_line_is_wider_than_the_terminal_and_a_pipe_gets_no_colours() {
         assert_eq!(told.code, Some(0), "{arguments:?}: {}{}", told.stdout, told.stderr);
         let text = plain(&told.stdout);
         assert!(!text.is_empty(), "{arguments:?}");
-        for line in text.lines() {
+        assert!(!told.stderr.contains('\u{1b}'), "{arguments:?}: {}", told.stderr);
+        for line in text.lines().chain(told.stderr.lines()) {
             assert!(line.width() <= COLUMNS, "{arguments:?}: {} columns: {line}", line.width());
             assert_eq!(line, line.trim_end(), "{arguments:?}: blanks at the end");
         }
@@ -96,5 +97,18 @@ async fn no_line_is_wider_than_the_terminal_and_a_pipe_gets_no_colours() {
         }
     }
     assert_eq!(coloured, ["agents", "status", "tail", "redrive"]);
+    for arguments in [
+        &["agents", "get", "--organization", long, "--agent", "nobody"][..],
+        &["why", long],
+        &["prune", "--older-than", "1d"],
+        &["redrive", "--wake", &uuid::Uuid::nil().to_string()],
+        &["explain", "none.json"],
+    ] {
+        let told = in_terminal(&stage.command(arguments));
+        assert_ne!((told.code, told.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        for line in told.stderr.lines() {
+            assert!(line.width() <= COLUMNS, "{arguments:?}: {line}");
+        }
+    }
     drop(worker);
 }

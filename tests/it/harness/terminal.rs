@@ -9,31 +9,42 @@ use super::tools::printed;
 pub(crate) const COLUMNS: usize = 80;
 
 const RUN: &str = r#"
-import fcntl, json, os, pty, struct, subprocess, sys, tempfile, termios
-ours, theirs = pty.openpty()
-fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
-# What is printed stays as it is printed.
-settings = termios.tcgetattr(theirs)
-settings[1] &= ~termios.OPOST
-termios.tcsetattr(theirs, termios.TCSANOW, settings)
-errors = tempfile.TemporaryFile()
-process = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=theirs, stderr=errors)
-os.close(theirs)
-printed = b""
-while True:
-    try:
-        some = os.read(ours, 65536)
-    except OSError:
-        break
-    if not some:
-        break
-    printed += some
-code = process.wait()
-errors.seek(0)
-print(json.dumps({"code": code, "stdout": printed.decode(), "stderr": errors.read().decode()}))
+import fcntl, json, os, pty, struct, subprocess, sys, termios, threading
+
+def terminal():
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+    # What is printed stays as it is printed.
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    return ours, theirs
+
+def read(ours, printed):
+    while True:
+        try:
+            some = os.read(ours, 65536)
+        except OSError:
+            return
+        if not some:
+            return
+        printed.append(some)
+
+(output, output_end), (errors, errors_end) = terminal(), terminal()
+process = subprocess.Popen(
+    sys.argv[2:], stdin=subprocess.DEVNULL, stdout=output_end, stderr=errors_end)
+os.close(output_end)
+os.close(errors_end)
+printed, said = [], []
+other = threading.Thread(target=read, args=(errors, said))
+other.start()
+read(output, printed)
+other.join()
+text = lambda parts: b"".join(parts).decode()
+print(json.dumps({"code": process.wait(), "stdout": text(printed), "stderr": text(said)}))
 "#;
 
-/// Runs a command whose standard output is the terminal.
+/// Runs a command whose standard output is the terminal, and its standard error another.
 pub(crate) fn in_terminal(command: &Command) -> Ended {
     let mut python = Command::new("python3");
     python.args(["-c", RUN, &COLUMNS.to_string()]);
