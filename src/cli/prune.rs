@@ -32,7 +32,7 @@ const CLOCKS_APART_MAX: Duration = Duration::from_hours(1);
 
 const AFTER_HELP: &str = "\
 Deletes, a few hundred rows at a time, what was requested and has ended longer ago than
---older-than: runs, the wakes that joined them, and refusals. A run that has not ended stays,
+--older-than: runs, the wakes that joined them, refusals and redrives. A run that has not ended stays,
 however old, and so do its wakes. --dry-run counts and deletes nothing.
 
 Refused is an age within which a wake may still be decided by these rows: a wake is delivered
@@ -172,7 +172,7 @@ fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, form: For
     for (table, rows) in swept {
         let before = match table {
             Table::Keys => horizon.keys,
-            Table::Merged | Table::Runs | Table::Refused => Some(horizon.rows),
+            Table::Merged | Table::Runs | Table::Refused | Table::Redrives => Some(horizon.rows),
         };
         if form == Form::Json {
             let object = json!({ "table": table.as_str(), "rows": rows, "deleted": !args.dry_run,

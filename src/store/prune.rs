@@ -22,11 +22,14 @@ pub enum Table {
     Runs,
     /// `refused_wakes`
     Refused,
+    /// `redrives`: what is older than any wake on the stream is the redrive of none of them.
+    Redrives,
 }
 
 impl Table {
     /// Every table, in the order in which they are pruned.
-    pub const ALL: [Self; 4] = [Self::Keys, Self::Merged, Self::Runs, Self::Refused];
+    pub const ALL: [Self; 5] =
+        [Self::Keys, Self::Merged, Self::Runs, Self::Refused, Self::Redrives];
 
     /// Its name in the database.
     #[must_use]
@@ -36,6 +39,7 @@ impl Table {
             Self::Merged => "merged_wakes",
             Self::Runs => "runs",
             Self::Refused => "refused_wakes",
+            Self::Redrives => "redrives",
         }
     }
 }
@@ -43,7 +47,7 @@ impl Table {
 /// What is old: everything here was requested, and has ended, before its instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon {
-    /// Runs, merged wakes and refusals before this may go.
+    /// Runs, merged wakes, refusals and redrives before this may go.
     pub rows: UtcMicros,
     /// Keys before this may go; without it, none.
     pub keys: Option<UtcMicros>,

@@ -63,13 +63,38 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
         assert_eq!(refused["outcome"], "refused");
     }
 
+    // One of each refusal.
+    case.outside
+        .execute(
+            "INSERT INTO redrives (wake_id, ordinal, message_id, outcome, outcome_reason, \
+             after_sequence, actor, reason, created_at) \
+             SELECT wake_id, 1, 'm', 'refused', reason, 1, 'ann', 'why', requested_at \
+             FROM refused_wakes",
+        )
+        .await;
+
     let store = case.world.bench.store.clone();
     let horizon = |keys| Horizon { rows: at(T0 + 24 * HOUR), keys };
     for (keys, expected) in [
-        (None, [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]),
+        (
+            None,
+            [
+                (Table::Keys, 0),
+                (Table::Merged, 1),
+                (Table::Runs, 2),
+                (Table::Refused, 1),
+                (Table::Redrives, 1),
+            ],
+        ),
         (
             Some(at(T0 + 24 * HOUR)),
-            [(Table::Keys, 3), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)],
+            [
+                (Table::Keys, 3),
+                (Table::Merged, 1),
+                (Table::Runs, 2),
+                (Table::Refused, 1),
+                (Table::Redrives, 1),
+            ],
         ),
     ] {
         let preview = sweep(&store, horizon(keys), true).await.unwrap();
@@ -82,7 +107,13 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     let swept = sweep(&store, horizon(None), false).await.unwrap();
     assert_eq!(
         swept,
-        [(Table::Keys, 0), (Table::Merged, 1), (Table::Runs, 2), (Table::Refused, 1)]
+        [
+            (Table::Keys, 0),
+            (Table::Merged, 1),
+            (Table::Runs, 2),
+            (Table::Refused, 1),
+            (Table::Redrives, 1)
+        ]
     );
     let left = |table: &'static str| {
         let outside = &case.outside;
@@ -91,6 +122,7 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     assert_eq!(left("runs").await, 3);
     assert_eq!(left("merged_wakes").await, 1);
     assert_eq!(left("refused_wakes").await, 1);
+    assert_eq!(left("redrives").await, 1);
     assert_eq!(left("wake_keys").await, 7, "a key outlives its run");
     // The occurrences are known for ever, whatever became of the runs.
     let again = case.world.outcomes(&[keyed(T0 + 72 * HOUR, "ended", "k1")]).await;
@@ -124,7 +156,7 @@ async fn more_than_a_page_is_pruned<S: Store + PruneStore>(mut case: Case<S>) {
     for preview in [true, false] {
         let swept = sweep(&store, horizon, preview).await.unwrap();
         let counts = swept.map(|(_, rows)| rows);
-        assert_eq!(counts, [1_299, 0, 1_299, 0], "preview {preview}");
+        assert_eq!(counts, [1_299, 0, 1_299, 0, 0], "preview {preview}");
     }
     assert_eq!(case.outside.number("SELECT count(*) FROM runs").await, 1);
     assert_eq!(case.outside.number("SELECT count(*) FROM wake_keys").await, 1);
@@ -171,7 +203,13 @@ async fn the_command_deletes_what_has_ended_and_says_how_much(dialect: Dialect) 
         let told = lines(&ended.stdout);
         let rows: Vec<_> =
             told.iter().map(|line| (line["table"].as_str(), line["rows"].as_u64())).collect();
-        let expected = [("wake_keys", 0), ("merged_wakes", 0), ("runs", 1), ("refused_wakes", 0)];
+        let expected = [
+            ("wake_keys", 0),
+            ("merged_wakes", 0),
+            ("runs", 1),
+            ("refused_wakes", 0),
+            ("redrives", 0),
+        ];
         assert_eq!(rows, expected.map(|(table, rows)| (Some(table), Some(rows))));
         assert!(told.iter().all(|line| line["deleted"] == deleted), "{told:?}");
         let left = stage.outside.number("SELECT count(*) FROM runs").await;

@@ -60,6 +60,7 @@ impl PruneStore for PostgresStore {
             Table::Runs => include_str!("prune_runs_page.sql"),
             Table::Merged => include_str!("prune_merged_page.sql"),
             Table::Refused => include_str!("prune_refused_page.sql"),
+            Table::Redrives => include_str!("prune_redrives_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -97,6 +98,10 @@ impl PruneStore for PostgresStore {
             }
             Table::Refused => {
                 self.sessions.write(PRUNE, || by_id(include_str!("prune_refused.sql"))).await?.len()
+            }
+            Table::Redrives => {
+                let text = include_str!("prune_redrives.sql");
+                self.sessions.write(PRUNE, || by_id(text).bind(before)).await?.len()
             }
             Table::Keys => {
                 let write = || {

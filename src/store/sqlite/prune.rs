@@ -14,6 +14,7 @@ use super::rows::Statement;
 static PRUNE_RUNS: Statement = Statement::new(include_str!("prune_runs.sql"));
 static PRUNE_MERGED: Statement = Statement::new(include_str!("prune_merged.sql"));
 static PRUNE_REFUSED: Statement = Statement::new(include_str!("prune_refused.sql"));
+static PRUNE_REDRIVES: Statement = Statement::new(include_str!("prune_redrives.sql"));
 static PRUNE_KEYS: Statement = Statement::new(include_str!("prune_keys.sql"));
 
 const PRUNE: &str = "the deletion of what has ended";
@@ -57,6 +58,7 @@ impl PruneStore for SqliteStore {
             Table::Runs => include_str!("prune_runs_page.sql"),
             Table::Merged => include_str!("prune_merged_page.sql"),
             Table::Refused => include_str!("prune_refused_page.sql"),
+            Table::Redrives => include_str!("prune_redrives_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -109,6 +111,12 @@ impl PruneStore for SqliteStore {
                 Table::Refused => {
                     let (statement, left) =
                         PRUNE_REFUSED.over(ids, |query, id| query.bind(id.hyphenated()));
+                    (statement, left, keys)
+                }
+                Table::Redrives => {
+                    let bind =
+                        |query: super::rows::Prepared, id: &Uuid| query.bind(id.hyphenated());
+                    let (statement, left) = PRUNE_REDRIVES.over_with(ids, bind, before);
                     (statement, left, keys)
                 }
                 Table::Keys => {
