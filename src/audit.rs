@@ -6,6 +6,7 @@
 
 mod cut;
 pub mod jetstream;
+pub mod live;
 pub mod memory;
 pub mod past;
 
@@ -34,6 +35,9 @@ pub enum AuditClass {
 }
 
 impl AuditClass {
+    /// Every class.
+    pub const ALL: [Self; 4] = [Self::Refused, Self::Degraded, Self::Rejected, Self::Lost];
+
     /// As subject token.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -6,7 +6,6 @@ mod agents;
 mod cancel;
 pub mod completions;
 pub mod config;
-mod database;
 pub mod explain;
 pub mod failure;
 mod limits;
@@ -15,6 +14,7 @@ mod operators;
 mod pause;
 pub mod prune;
 pub mod publish;
+pub mod redrive;
 mod resume;
 mod rewind;
 pub mod run;
@@ -23,6 +23,8 @@ mod servers;
 pub mod status;
 pub mod streams;
 pub mod table;
+pub mod tail;
+pub mod times;
 pub mod why;
 
 use std::io::{self, Write as _};
@@ -53,7 +55,8 @@ Examples:
   wakegate run                               admit wakes until SIGTERM
   wakegate publish event.json --outcome      publish one event and see what became of it
   wakegate pause --platform --reason flood   refuse every wake until `wakegate resume`
-  wakegate status                            workers, lanes, counts and pauses";
+  wakegate status                            workers, lanes, counts and pauses
+  wakegate tail                              refusals and rejections, as they come";
 
 /// Turns wake events on NATS JetStream into runs: every wake becomes one run, joins one, or is
 /// refused with a reason.
@@ -105,6 +108,10 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Tell what became of a task's wakes, of a wake or of a run
     Why(why::WhyArgs),
+    /// Show refusals, degraded admissions and rejections as they come
+    Tail(tail::TailArgs),
+    /// Publish refused or rejected wakes again; without --execute, only tell which
+    Redrive(redrive::RedriveArgs),
     /// List runs, newest first
     Runs(runs::RunsArgs),
     /// Delete what has ended and can no longer be asked for
@@ -129,7 +136,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             // Where standard error is closed, the exit code has to do.
-            let _ = writeln!(io::stderr().lock(), "{failure}");
+            let _ = writeln!(io::stderr().lock(), "{}", table::remark(&failure.to_string()));
             failure.exit.into()
         }
     }
@@ -153,6 +160,8 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Status(args) => status::execute(&loaded.config, &args),
         Command::Explain(args) => explain::execute(&loaded.config, &args),
         Command::Why(args) => why::execute(&loaded.config, &args),
+        Command::Tail(args) => tail::execute(&loaded.config, &args),
+        Command::Redrive(args) => redrive::execute(&loaded.config, &args),
         Command::Runs(args) => runs::execute(&loaded.config, &args),
         Command::Prune(args) => prune::execute(&loaded.config, &args),
         Command::Config { command } => config::execute(&loaded, command),
@@ -165,11 +174,18 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
 /// # Errors
 /// Standard output cannot be written for any other reason.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_on(text).map(drop)
+}
+
+/// As [`print`], for a command that has more to print: whether anybody reads on.
+///
+/// # Errors
+/// Standard output cannot be written for any other reason than that.
+pub fn print_on(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::of("cannot write to standard output", &error))
-        }
-        Ok(()) | Err(_) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::of("cannot write to standard output", &error)),
     }
 }

@@ -11,6 +11,7 @@
 //! - [`intake`]: deliveries and their acknowledgement
 //! - [`lane`]: one lane's loop, from deliveries to acknowledgements
 //! - [`explain`]: what would become of an event, told by the gates themselves
+//! - [`redrive`]: refused and rejected wakes, published again
 //! - [`topology`]: the streams and consumers that `streams/*.json` declares
 //! - [`broker`]: the connection to NATS
 //! - [`worker`]: every lane, from start to shutdown
@@ -36,6 +37,7 @@ pub mod lane;
 pub mod metrics;
 pub mod outcome;
 pub mod queue;
+pub mod redrive;
 pub mod schemas;
 pub mod shutdown;
 pub mod store;

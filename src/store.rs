@@ -14,6 +14,7 @@ mod options;
 pub mod postgres;
 pub mod prune;
 pub mod queue;
+pub mod redrive;
 mod room;
 pub mod runners;
 mod schema;

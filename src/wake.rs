@@ -242,6 +242,13 @@ impl WakeId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid())
     }
 
+    /// When the stream stored it, to the millisecond; nothing where the id is of another layout.
+    #[must_use]
+    pub fn stored_at(self) -> Option<UtcMicros> {
+        let (seconds, nanos) = self.0.get_timestamp()?.to_unix();
+        Some(UtcMicros::from_nanos(i128::from(seconds) * 1_000_000_000 + i128::from(nanos)))
+    }
+
     /// The id as the database and JSON hold it.
     #[must_use]
     pub fn uuid(self) -> Uuid {

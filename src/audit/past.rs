@@ -6,10 +6,11 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 use std::time::Duration;
 
+use super::AuditClass;
 use crate::error_text::one_line;
 use crate::wake::UtcMicros;
 
-const STREAM: &str = "WAKE_AUDIT";
+pub(super) const STREAM: &str = "WAKE_AUDIT";
 /// Events asked for at once.
 const BATCH_EVENTS_MAX: usize = 500;
 /// Longest wait for the next of them; events that the stream drops meanwhile never come.
@@ -17,7 +18,7 @@ const BATCH_WITHIN: Duration = Duration::from_secs(5);
 /// Most events that one reading takes: more than the stream keeps of one organization.
 const EVENTS_MAX: u64 = 250_000;
 /// The server forgets a reader that went away after this.
-const INACTIVE_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const INACTIVE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why the audit stream could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +32,15 @@ fn fault(error: &dyn std::error::Error) -> PastError {
     PastError { error: one_line(error) }
 }
 
-/// Hands every event on, oldest first: its class, and the record as JSON. `organization_token`
-/// leaves out those of other organizations, `since` those published earlier. Answers whether that was
+/// Hands every event on, oldest first: its class, and the record as JSON. `class` leaves out all others,
+/// `organization_token` those of other organizations, `since` those published earlier. Answers whether that was
 /// all, or the bound of one reading was reached.
 ///
 /// # Errors
 /// [`PastError`] where the server does not answer, or does not let this user read.
 pub async fn past(
     context: &Context,
+    class: Option<AuditClass>,
     organization_token: Option<&str>,
     since: Option<UtcMicros>,
     mut each: impl FnMut(&str, Value),
@@ -50,7 +52,11 @@ pub async fn past(
     let config = pull::Config {
         deliver_policy,
         ack_policy: AckPolicy::None,
-        filter_subject: format!("wake-audit.*.*.{}", organization_token.unwrap_or("*")),
+        filter_subject: format!(
+            "wake-audit.{}.*.{}",
+            class.map_or("*", AuditClass::as_str),
+            organization_token.unwrap_or("*")
+        ),
         inactive_threshold: INACTIVE_WITHIN,
         memory_storage: true,
         num_replicas: 1,

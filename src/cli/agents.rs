@@ -233,8 +233,14 @@ pub fn table(agents: &[AgentDocument], width: u16, colours: bool) -> String {
     if agents.is_empty() {
         return "no agent has a status\n".to_owned();
     }
-    let columns = ["organization", "agent", "status", "since", "by", "reason"];
-    let mut table = Table::new(&columns.map(|name| (name, Side::Left)));
+    let mut table = Table::new(&[
+        ("organization", Side::Left),
+        ("agent", Side::Left),
+        ("status", Side::Whole),
+        ("since", Side::Whole),
+        ("by", Side::Left),
+        ("reason", Side::Left),
+    ]);
     for agent in agents {
         let status = AgentStatus::from(agent.status).as_str();
         table.row([

@@ -1,6 +1,5 @@
 //! `wakegate explain`: what would become of an event, and why.
 
-use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,13 +7,14 @@ use tokio::runtime::Builder;
 
 use super::publish::events::EventFault;
 use super::publish::message::Outgoing;
-use super::servers::{AnyStore, block_on};
-use super::{Exit, Failure, database, print, publish};
+use super::servers::{AnyStore, block_on, database};
+use super::table::{Form, json_line};
+use super::times::instant;
+use super::{Exit, Failure, print, publish};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::explain::{Explanation, explain, json, message, words};
 use crate::wake::UtcMicros;
-use crate::wake::instant::parse_rfc_3339;
 
 const AFTER_HELP: &str = "\
 One event, read as `wakegate publish` reads it. It is decoded by the worker's decoder and decided
@@ -52,23 +52,14 @@ pub struct ExplainArgs {
     pub file: PathBuf,
 }
 
-/// An instant as people write it.
-///
-/// # Errors
-/// It is no RFC 3339, or outside of what a database can hold.
-pub fn instant(text: &str) -> Result<UtcMicros, String> {
-    parse_rfc_3339(text).ok_or_else(|| "wants RFC 3339, such as 2026-11-01T12:00:00Z".to_owned())
-}
-
 /// Explains.
 pub(super) fn execute(config: &Config, args: &ExplainArgs) -> Result<Exit, Failure> {
     let event = only(publish::messages(publish::open(&args.file)?, args.producer.clone()))?;
     let at = args.at.unwrap_or_else(|| Clock::system().now());
     let explanation = block_on(&mut Builder::new_current_thread(), answer(config, &event, at))?;
-    if args.json || !io::stdout().is_terminal() {
-        print(&format!("{}\n", json::object(&explanation)))?;
-    } else {
-        print(&words::text(&explanation))?;
+    match Form::of_output(args.json) {
+        Form::Json => print(&json_line(&json::object(&explanation)))?,
+        Form::Table { width } => print(&words::text(&explanation, width))?,
     }
     Ok(if explanation.is_answered() { Exit::Done } else { Exit::Failed })
 }
@@ -76,7 +67,7 @@ pub(super) fn execute(config: &Config, args: &ExplainArgs) -> Result<Exit, Failu
 async fn answer(config: &Config, event: &Outgoing, at: UtcMicros) -> Result<Explanation, Failure> {
     let message = message(&event.subject, &event.body, at);
     let (shadows, ceilings) = (config.gates.shadows, config.limits.enforced());
-    Ok(match database::open(config).await? {
+    Ok(match database(config).await? {
         AnyStore::Postgres(store) => Box::pin(explain(&store, &message, shadows, ceilings)).await,
         AnyStore::Sqlite(store) => Box::pin(explain(&store, &message, shadows, ceilings)).await,
     })

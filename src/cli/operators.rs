@@ -6,7 +6,7 @@ use clap::Args;
 use tokio::runtime::Builder;
 
 use super::servers::{AnyStore, block_on, control_store, queue_store};
-use super::table::{Form, json_line};
+use super::table::{Form, json_line, remark};
 use super::{Exit, Failure, print};
 use crate::config::{Config, DatabaseUrl};
 use crate::control::documents::Scope;
@@ -25,11 +25,11 @@ pub struct Signature {
     pub actor: Operator,
 }
 
-fn why(text: &str) -> Result<Why, String> {
+pub(super) fn why(text: &str) -> Result<Why, String> {
     Why::parse(text).map_err(|fault| fault.to_string())
 }
 
-fn operator(text: &str) -> Result<Operator, String> {
+pub(super) fn operator(text: &str) -> Result<Operator, String> {
     Operator::parse(text).map_err(|fault| fault.to_string())
 }
 
@@ -131,5 +131,5 @@ pub(super) fn print_as<T: serde::Serialize>(
 /// Says something beside the output.
 pub(super) fn complain(text: &str) {
     // Where standard error is closed, the exit code has to do.
-    let _ = writeln!(io::stderr().lock(), "wakegate: {text}");
+    let _ = writeln!(io::stderr().lock(), "{}", remark(&format!("wakegate: {text}")));
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::operators::{ScopeArgs, Signature, on_store, print_as};
 use super::servers::AnyStore;
-use super::table::{Form, shown};
+use super::table::{Form, seconds, shown, wrapped};
 use super::{Exit, Failure};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -67,9 +67,9 @@ pub(super) fn execute(config: &Config, args: PauseArgs) -> Result<Exit, Failure>
         AnyStore::Postgres(store) => pauses::pause(&store, request, now).await,
         AnyStore::Sqlite(store) => pauses::pause(&store, request, now).await,
     })?;
-    print_as(Form::of_output(args.json), &reply, |reply, _| {
+    print_as(Form::of_output(args.json), &reply, |reply, width| {
         let done = if reply.created { "paused" } else { "paused already by the same request" };
-        format!("{done}: {}\n", told(&reply.pause))
+        wrapped(&format!("{done}: {}", told(&reply.pause)), 2, width) + "\n"
     })
 }
 
@@ -79,5 +79,5 @@ pub(super) fn told(pause: &PauseDocument) -> String {
         (Scope::Organization, Some(id)) => format!("organization {}", shown(id.as_str())),
         _ => "the platform".to_owned(),
     };
-    format!("{scope}, since {} (pause {})", pause.created_at, shown(&pause.id))
+    format!("{scope}, since {} (pause {})", seconds(pause.created_at), shown(&pause.id))
 }

@@ -1,15 +1,17 @@
 //! `wakegate prune`: deletes what has ended and can no longer be asked for.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
 use tokio::runtime::Builder;
 
-use super::servers::{AnyStore, block_on, connect, topology};
-use super::{Exit, Failure, database, print};
+use super::operators::complain;
+use super::servers::{AnyStore, block_on, connect, database, database_failure, topology};
+use super::table::{Form, seconds};
+use super::times::duration;
+use super::{Exit, Failure, print};
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW, DUPLICATE_WINDOW};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -30,8 +32,9 @@ const CLOCKS_APART_MAX: Duration = Duration::from_hours(1);
 
 const AFTER_HELP: &str = "\
 Deletes, a few hundred rows at a time, what was requested and has ended longer ago than
---older-than: runs, the wakes that joined them, refusals, and what the intake rate counted. A run that has not ended stays,
-however old, and so do its wakes. --dry-run counts and deletes nothing.
+--older-than: runs, the wakes that joined them, refusals, redrives, and what the intake
+rate counted. A run that has not ended stays, however old, and so do its wakes. --dry-run counts and
+deletes nothing.
 
 Refused is an age within which a wake may still be decided by these rows: a wake is delivered
 again as long as WAKES keeps it (7 days as declared), and is judged by what was requested in the
@@ -63,28 +66,6 @@ pub struct PruneArgs {
     /// JSON also in a terminal
     #[arg(long)]
     pub json: bool,
-}
-
-/// A duration as people write it: a number and `s`, `m`, `h`, `d` or `w`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let fault = || "wants a number and s, m, h, d or w, such as 30d".to_owned();
-    let unit = text.chars().next_back().ok_or_else(fault)?;
-    let seconds: u64 = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        'w' => 7 * 86_400,
-        _ => return Err(fault()),
-    };
-    let number = &text[..text.len() - unit.len_utf8()];
-    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(fault());
-    }
-    let count: u64 = number.parse().map_err(|_| fault())?;
-    // A hundred years, so that no instant runs out of either database.
-    let whole = count.checked_mul(seconds).filter(|whole| *whole <= 36_525 * 86_400);
-    whole.map(Duration::from_secs).ok_or_else(|| "is over 100 years".to_owned())
 }
 
 /// What the servers say of how far back a wake can come again.
@@ -151,13 +132,13 @@ fn in_words(window: Duration) -> String {
 /// Prunes.
 pub(super) fn execute(config: &Config, args: &PruneArgs) -> Result<Exit, Failure> {
     block_on(&mut Builder::new_current_thread(), async {
-        let store = database::open(config).await?;
+        let store = database(config).await?;
         let declared = topology(config)?.wakes_kept();
         let server = match asked(config).await {
             Ok(server) => server,
             Err(failure) => {
                 let what = failure.what;
-                note(&format!(
+                complain(&format!(
                     "{what}\n  how long WAKES keeps wakes is taken from its declaration"
                 ));
                 None
@@ -174,10 +155,10 @@ pub(super) fn execute(config: &Config, args: &PruneArgs) -> Result<Exit, Failure
             AnyStore::Sqlite(store) => sweep(&store, horizon, args.dry_run).await,
         };
         let swept = swept.map_err(|error| {
-            database::failure(config, &error)
+            database_failure(config, &error)
                 .remedy("what was deleted until then is deleted; run it again")
         })?;
-        print(&written(&swept, horizon, args, args.json || !io::stdout().is_terminal()))?;
+        print(&written(&swept, horizon, args, Form::of_output(args.json)))?;
         Ok(Exit::Done)
     })
 }
@@ -187,16 +168,19 @@ async fn asked(config: &Config) -> Result<Option<Retention>, Failure> {
     Topology::retention(&broker.jetstream()).await.map_err(|error| Failure::new(one_line(&error)))
 }
 
-fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, json: bool) -> String {
+fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, form: Form) -> String {
     let mut text = String::new();
     for (table, rows) in swept {
         let before = match table {
             Table::Keys => horizon.keys,
-            Table::Merged | Table::Runs | Table::Refused | Table::Shadowed | Table::Intake => {
-                Some(horizon.rows)
-            }
+            Table::Merged
+            | Table::Runs
+            | Table::Refused
+            | Table::Shadowed
+            | Table::Intake
+            | Table::Redrives => Some(horizon.rows),
         };
-        if json {
+        if form == Form::Json {
             let object = json!({ "table": table.as_str(), "rows": rows, "deleted": !args.dry_run,
                 "before": before });
             let _ = writeln!(text, "{object}");
@@ -204,17 +188,14 @@ fn written(swept: &[(Table, u64)], horizon: Horizon, args: &PruneArgs, json: boo
         }
         let what = match before {
             None => "kept; --keys-older-than deletes keys".to_owned(),
-            Some(before) if args.dry_run => format!("would be deleted, from before {before}"),
-            Some(before) => format!("deleted, from before {before}"),
+            Some(before) if args.dry_run => {
+                format!("would be deleted, from before {}", seconds(before))
+            }
+            Some(before) => format!("deleted, from before {}", seconds(before)),
         };
         let _ = writeln!(text, "{:<14}  {rows:>9}  {what}", table.as_str());
     }
     text
-}
-
-/// A remark beside what was asked for; where standard error is closed, nobody reads it.
-fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "wakegate: {text}");
 }
 
 #[cfg(test)]
@@ -223,25 +204,6 @@ mod tests {
 
     const DAY: Duration = Duration::from_hours(24);
     const NOW: UtcMicros = UtcMicros::from_micros(1_793_534_400_000_000);
-
-    #[test]
-    fn durations_are_a_number_and_a_unit() {
-        for (text, seconds) in [
-            ("0s", 0),
-            ("90s", 90),
-            ("45m", 2_700),
-            ("36h", 129_600),
-            ("30d", 2_592_000),
-            ("2w", 1_209_600),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in
-            ["", "d", "30", "-1d", "+1d", "1.5d", "1 d", "30ä", "99999999999999999999d", "101000w"]
-        {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn an_age_within_a_window_is_refused_and_nothing_on_the_stream_is_reached() {

@@ -5,7 +5,7 @@ use clap::Args;
 use super::operators::{ScopeArgs, Signature, on_store, print_as};
 use super::pause::told;
 use super::servers::AnyStore;
-use super::table::Form;
+use super::table::{Form, wrapped};
 use super::{Exit, Failure};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -54,8 +54,8 @@ pub(super) fn execute(config: &Config, args: ResumeArgs) -> Result<Exit, Failure
         AnyStore::Postgres(store) => pauses::resume(&store, request, now).await,
         AnyStore::Sqlite(store) => pauses::resume(&store, request, now).await,
     })?;
-    print_as(Form::of_output(args.json), &reply, |reply, _| {
+    print_as(Form::of_output(args.json), &reply, |reply, width| {
         let done = if reply.released { "resumed" } else { "resumed already by the same request" };
-        format!("{done}: {}\n", told(&reply.pause))
+        wrapped(&format!("{done}: {}", told(&reply.pause)), 2, width) + "\n"
     })
 }

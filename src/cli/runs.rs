@@ -1,16 +1,15 @@
 //! `wakegate runs`: runs, newest first.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
-use super::servers::{AnyStore, block_on};
-use super::{Exit, Failure, database, print};
+use super::servers::{AnyStore, block_on, database, database_failure};
+use super::table::{Form, json_line, seconds, shown, wrapped};
+use super::{Exit, Failure, print};
 use crate::config::Config;
-use crate::explain::words::{shown, wrapped};
 use crate::store::StoreError;
 use crate::store::history::{RunRow, RunStore, TaskKey};
 use crate::wake::{RunId, UtcMicros};
@@ -91,18 +90,18 @@ impl From<StoreError> for ListError {
 /// Lists.
 pub(super) fn execute(config: &Config, args: &RunsArgs) -> Result<Exit, Failure> {
     block_on(&mut Builder::new_current_thread(), async {
-        let runs = match database::open(config).await? {
+        let runs = match database(config).await? {
             AnyStore::Postgres(store) => list(&store, args).await,
             AnyStore::Sqlite(store) => list(&store, args).await,
         };
         let runs = runs.map_err(|error| match error {
-            ListError::Store(error) => database::failure(config, &error),
+            ListError::Store(error) => database_failure(config, &error),
             ListError::NoSuchRun(id) => {
                 Failure::new(format!("there is no run {id} to begin behind"))
                     .remedy("--before takes the last id of a page; that run may have been pruned")
             }
         })?;
-        print(&written(&runs, args.json || !io::stdout().is_terminal()))?;
+        print(&written(&runs, Form::of_output(args.json)))?;
         Ok(Exit::Done)
     })
 }
@@ -145,18 +144,14 @@ pub async fn list<S: RunStore>(store: &S, args: &RunsArgs) -> Result<Vec<RunRow>
 }
 
 /// Runs as lines: text, or JSON.
-///
-/// # Panics
-/// Never: a row of strings and numbers is JSON.
 #[must_use]
-pub fn written(runs: &[RunRow], json: bool) -> String {
+pub fn written(runs: &[RunRow], form: Form) -> String {
     let mut text = String::new();
     for run in runs {
-        if json {
-            let line = serde_json::to_string(run).expect("a row of strings and numbers is JSON");
-            let _ = writeln!(text, "{line}");
+        let Form::Table { width } = form else {
+            text += &json_line(run);
             continue;
-        }
+        };
         let _ = writeln!(text, "{}  {:<14}  {}", run.id, run.status, seconds(run.requested_at));
         let task = match &run.task_id {
             Some(task) => format!("task \"{task}\""),
@@ -172,16 +167,7 @@ pub fn written(runs: &[RunRow], json: bool) -> String {
         if let Some(degraded) = &run.degraded_reason {
             let _ = write!(line, ", degraded: {degraded}");
         }
-        let _ = writeln!(text, "    {}", wrapped(&shown(&line), 4));
+        let _ = writeln!(text, "    {}", wrapped(&shown(&line), 4, width));
     }
     text
-}
-
-/// RFC 3339 to the second.
-fn seconds(at: UtcMicros) -> String {
-    let text = at.to_string();
-    match text.split_once('.') {
-        Some((seconds, _)) => format!("{seconds}Z"),
-        None => text,
-    }
 }

@@ -2,15 +2,18 @@
 //! what to do.
 
 use std::future::Future;
+use std::str::FromStr as _;
 
+use sqlx::sqlite::SqliteConnectOptions;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Exit, Failure};
 use crate::broker::{self, Broker, BrokerOptions};
 use crate::config::{Config, DatabaseUrl, Dialect};
+use crate::error_text::one_line;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{StoreOptions, UrlError};
+use crate::store::{Store as _, StoreError, StoreOptions, UrlError};
 use crate::topology::{Topology, TopologyError};
 
 /// Runs a command's asynchronous part.
@@ -124,17 +127,62 @@ pub(super) fn store(config: &Config) -> Result<AnyStore, Failure> {
     open(&config.database.url, &options, "WAKEGATE_DATABASE_URL")
 }
 
+/// The worker's database for a command that looks things up or tidies up: it has to be there, and its
+/// schema has to be this program's.
+///
+/// # Errors
+/// There is none, it cannot be asked, or its schema is another one.
+pub(super) async fn database(config: &Config) -> Result<AnyStore, Failure> {
+    let options = StoreOptions {
+        connections_max: config.control.connections_max,
+        read_deadline: config.database.read_deadline,
+        record_deadline: config.database.record_deadline,
+    };
+    present(&config.database.url, "WAKEGATE_DATABASE_URL")?;
+    let opened = open(&config.database.url, &options, "WAKEGATE_DATABASE_URL")?;
+    let ready = match &opened {
+        AnyStore::Postgres(store) => store.ping().await,
+        AnyStore::Sqlite(store) => store.ping().await,
+    };
+    ready.map_err(|error| database_failure(config, &error))?;
+    Ok(opened)
+}
+
+/// What the database answered, without its password.
+pub(super) fn database_failure(config: &Config, error: &StoreError) -> Failure {
+    Failure::new(config.database.url.url().scrub(&one_line(error)))
+        .remedy("WAKEGATE_DATABASE_URL says which database")
+}
+
 /// The same database for operators: connections of its own, and few.
+///
+/// # Errors
+/// There is none; nothing else is asked yet.
 pub(super) fn control_store(config: &Config) -> Result<AnyStore, Failure> {
     let options = StoreOptions {
         connections_max: config.control.connections_max,
         read_deadline: config.control.deadline,
         record_deadline: config.control.deadline,
     };
-    match &config.control.database_url {
-        Some(url) => open(url, &options, "WAKEGATE_CONTROL_DATABASE_URL"),
-        None => open(&config.database.url, &options, "WAKEGATE_DATABASE_URL"),
+    let (url, variable) = match &config.control.database_url {
+        Some(url) => (url, "WAKEGATE_CONTROL_DATABASE_URL"),
+        None => (&config.database.url, "WAKEGATE_DATABASE_URL"),
+    };
+    present(url, variable)?;
+    open(url, &options, variable)
+}
+
+/// No command but `migrate` and `run` makes a SQLite file: to look for one must not leave one behind.
+fn present(url: &DatabaseUrl, variable: &str) -> Result<(), Failure> {
+    if url.dialect() == Dialect::Sqlite
+        && let Ok(options) = SqliteConnectOptions::from_str(url.url().expose())
+        && !options.get_filename().exists()
+    {
+        let file = options.get_filename().display().to_string();
+        return Err(Failure::new(format!("there is no database {file}"))
+            .remedy(format!("{variable} says which; `wakegate migrate` makes one")));
     }
+    Ok(())
 }
 
 /// The same database for runners, with connections of its own.

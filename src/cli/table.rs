@@ -8,8 +8,9 @@ use std::io::{self, IsTerminal as _};
 
 use clap::builder::styling::Style;
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table as Grid};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid};
 use serde::Serialize;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::wake::UtcMicros;
 
@@ -56,6 +57,8 @@ pub fn json_line<T: Serialize>(document: &T) -> String {
 pub enum Side {
     /// Text.
     Left,
+    /// Text that nobody could read in parts, such as an instant: others make room for it.
+    Whole,
     /// Numbers.
     Right,
 }
@@ -91,9 +94,12 @@ impl Table {
             if let Some(column) = self.grid.column_mut(index) {
                 column.set_padding((0, if index == last { 0 } else { 2 }));
                 column.set_cell_alignment(match side {
-                    Side::Left => CellAlignment::Left,
+                    Side::Left | Side::Whole => CellAlignment::Left,
                     Side::Right => CellAlignment::Right,
                 });
+                if *side == Side::Whole {
+                    column.set_constraint(ColumnConstraint::ContentWidth);
+                }
             }
         }
         let mut text = String::new();
@@ -137,11 +143,66 @@ pub fn shown(text: &str) -> String {
             | '\u{2060}'..='\u{206f}'
             | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e0fff}' => safe.extend(character.escape_unicode()),
             plain => safe.push(plain),
         }
     }
     safe
+}
+
+/// Text over as many lines as it takes, each but the first indented and none wider than `width`. It
+/// ends between words, and within one only where that alone is too wide for a line.
+#[must_use]
+pub fn wrapped(text: &str, indent: usize, width: u16) -> String {
+    let width = usize::from(width).max(indent + 1);
+    let mut lines = String::with_capacity(text.len());
+    let mut column = indent;
+    for word in text.split(' ') {
+        let wide = word.width();
+        if column > indent && column + 1 + wide > width {
+            next_line(&mut lines, indent);
+            column = indent;
+        } else if column > indent {
+            lines.push(' ');
+            column += 1;
+        }
+        for character in word.chars() {
+            let wide = character.width().unwrap_or(0);
+            if column > indent && column + wide > width {
+                next_line(&mut lines, indent);
+                column = indent;
+            }
+            lines.push(character);
+            column += wide;
+        }
+    }
+    lines
+}
+
+/// What is said on standard error: where that is a terminal, no wider than it is.
+#[must_use]
+pub fn remark(text: &str) -> String {
+    let errors = io::stderr();
+    if !errors.is_terminal() {
+        return text.to_owned();
+    }
+    let width = terminal_size::terminal_size_of(&errors).map_or(WIDTH, |(width, _)| width.0);
+    remark_at(text, width.max(WIDTH_MIN))
+}
+
+fn remark_at(text: &str, width: u16) -> String {
+    let lines = text.lines().map(|line| {
+        let bare = line.trim_start();
+        let lead = line.len() - bare.len();
+        " ".repeat(lead) + &wrapped(bare, lead.max(2), width)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn next_line(lines: &mut String, indent: usize) {
+    lines.push('\n');
+    lines.extend(std::iter::repeat_n(' ', indent));
 }
 
 #[cfg(test)]
@@ -169,6 +230,7 @@ mod tests {
             ("a\nb\tc\r\0", "a\\nb\\tc\\r\\u{0}"),
             ("x\u{202e}y\u{200b}\u{2066}", "x\\u{202e}y\\u{200b}\\u{2066}"),
             ("\u{e0041}\u{fe0f}", "\\u{e0041}\\u{fe0f}"),
+            ("\u{feff}\u{fff9}", "\\u{feff}\\u{fff9}"),
             ("é", "é"),
         ] {
             assert_eq!(shown(text), seen);
@@ -184,6 +246,36 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert_eq!(text.matches("reason").count(), 31, "{text}");
         assert_eq!(text.matches('x').count(), 100, "{text}");
+    }
+
+    #[test]
+    fn an_instant_is_never_broken() {
+        let columns = [("id", Side::Left), ("since", Side::Whole), ("reason", Side::Left)];
+        let mut table = Table::new(&columns);
+        let long = "reason ".repeat(30);
+        table.row([&"x".repeat(256), "2026-11-01T12:00:00Z", &long]);
+        let text = table.render(80, false);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(text.contains("  2026-11-01T12:00:00Z  "), "{text}");
+    }
+
+    #[test]
+    fn text_goes_on_in_the_next_line_and_none_of_it_is_lost() {
+        assert_eq!(wrapped("aa bb cc", 2, 8), "aa bb\n  cc");
+        assert_eq!(wrapped("aa", 2, 8), "aa");
+        assert_eq!(wrapped("abcdefgh ij", 2, 6), "abcd\n  efgh\n  ij");
+        assert_eq!(wrapped("\u{65e5}\u{672c}\u{8a9e} x", 1, 6), "\u{65e5}\u{672c}\n \u{8a9e} x");
+        let long = format!("id \"{}\", end", "x".repeat(256));
+        let text = wrapped(&long, 4, 80);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert_eq!(text.matches('x').count(), 256);
+    }
+
+    #[test]
+    fn a_remark_keeps_its_lines_and_their_indents() {
+        let text = "wakegate: one two\n  do three or four";
+        assert_eq!(remark_at(text, 14), "wakegate:\n  one two\n  do three or\n  four");
+        assert_eq!(remark_at(text, 80), text);
     }
 
     #[test]

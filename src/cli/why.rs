@@ -1,27 +1,28 @@
 //! `wakegate why`: what became of a task's wakes, of a wake, or of a run.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::Args;
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
-use super::servers::{AnyStore, block_on, connect};
-use super::{Exit, Failure, database, print};
+use super::operators::complain;
+use super::servers::{AnyStore, block_on, connect, database, database_failure};
+use super::table::{Form, json_line, shown, wrapped};
+use super::{Exit, Failure, print};
 use crate::audit::past::past;
 use crate::config::Config;
 use crate::error_text::one_line;
 use crate::explain::history::{Entry, History};
-use crate::explain::words::{shown, wrapped};
 use crate::store::StoreError;
 use crate::store::history::{HistoryStore, TaskKey};
+use crate::store::redrive::RedriveStore;
+use crate::wake::WakeId;
 use crate::wake::token::token;
-use crate::wake::{UtcMicros, WakeId};
 
 const AFTER_HELP: &str = "\
 The history in order of request instants, of what the tables and the audit stream hold: admitted,
-merged into which run, refused by what, taken by a runner, ended. The audit stream is read for
+merged into which run, refused by what, published again by whom, taken by a runner, ended. The audit stream is read for
 what the tables do not hold: rejected events, and refusals that were pruned.
 
 An id of the form of a UUID is looked for as a wake and as a run, and if there is none, as a
@@ -65,24 +66,35 @@ pub(super) fn execute(config: &Config, args: &WhyArgs) -> Result<Exit, Failure> 
 }
 
 async fn tell(config: &Config, args: &WhyArgs) -> Result<Exit, Failure> {
-    let found = match database::open(config).await? {
-        AnyStore::Postgres(store) => look_up(&store, args).await,
-        AnyStore::Sqlite(store) => look_up(&store, args).await,
-    };
-    let mut found = found.map_err(|error| database::failure(config, &error))?;
+    match database(config).await? {
+        AnyStore::Postgres(store) => Box::pin(tell_of(&store, config, args)).await,
+        AnyStore::Sqlite(store) => Box::pin(tell_of(&store, config, args)).await,
+    }
+}
+
+async fn tell_of<S: HistoryStore + RedriveStore>(
+    store: &S,
+    config: &Config,
+    args: &WhyArgs,
+) -> Result<Exit, Failure> {
+    let failed = |error: StoreError| database_failure(config, &error);
+    let mut found = look_up(store, args).await.map_err(failed)?;
     let audited = if args.tables_only || found.is_complete() {
         Ok(true)
     } else {
         audit(config, args, &mut found).await
     };
+    found.history.redriven(store).await.map_err(failed)?;
     let cut = found.history.cut.clone();
     let entries = found.history.entries();
-    print(&written(&entries, args.json || !io::stdout().is_terminal()))?;
+    print(&written(&entries, Form::of_output(args.json)))?;
     if !cut.is_empty() {
-        note(&format!("only the newest {} of each are shown; --limit shows more", args.limit));
+        complain(&format!("only the newest {} of each are shown; --limit shows more", args.limit));
     }
     if !audited? {
-        note("the audit stream holds more than one reading takes; its newest events are missing");
+        complain(
+            "the audit stream holds more than one reading takes; its newest events are missing",
+        );
     }
     if entries.is_empty() {
         return Err(Failure::new(format!("nothing is known of {}", shown(&args.subject))).remedy(
@@ -130,7 +142,7 @@ async fn audit(config: &Config, args: &WhyArgs, found: &mut Found) -> Result<boo
     let organization = token(&args.organization);
     // A wake's id begins with the instant at which it was stored, and nothing is said of it earlier.
     // Its organization is not known.
-    let stored_at = found.id.filter(|_| found.history.is_empty()).and_then(stored_at);
+    let stored_at = found.id.filter(|_| found.history.is_empty()).and_then(WakeId::stored_at);
     let within = stored_at.is_none().then_some(&*organization);
     let is_asked = |record: &serde_json::Value| match found.id {
         Some(id) if record["wake_id"] == id.to_string() => true,
@@ -140,7 +152,7 @@ async fn audit(config: &Config, args: &WhyArgs, found: &mut Found) -> Result<boo
         }
     };
     let mut events = Vec::new();
-    let all = past(&broker.jetstream(), within, stored_at, |class, record| {
+    let all = past(&broker.jetstream(), None, within, stored_at, |class, record| {
         if is_asked(&record) {
             events.push((class.to_owned(), record));
         }
@@ -153,24 +165,15 @@ async fn audit(config: &Config, args: &WhyArgs, found: &mut Found) -> Result<boo
     Ok(all)
 }
 
-fn stored_at(id: WakeId) -> Option<UtcMicros> {
-    let (seconds, nanos) = id.uuid().get_timestamp()?.to_unix();
-    Some(UtcMicros::from_nanos(i128::from(seconds) * 1_000_000_000 + i128::from(nanos)))
-}
-
 /// Entries as lines: text, or JSON.
-///
-/// # Panics
-/// Never: an entry of strings is JSON.
 #[must_use]
-pub fn written(entries: &[Entry], json: bool) -> String {
+pub fn written(entries: &[Entry], form: Form) -> String {
     let mut text = String::new();
     for entry in entries {
-        if json {
-            let line = serde_json::to_string(entry).expect("an entry of strings is JSON");
-            let _ = writeln!(text, "{line}");
+        let Form::Table { width } = form else {
+            text += &json_line(entry);
             continue;
-        }
+        };
         let id = entry.wake_id.or(entry.run_id).map(|id| id.to_string()).unwrap_or_default();
         let _ = writeln!(text, "{}  {:<9}  {id}", entry.at, entry.what.as_str());
         let detail = match &entry.reason {
@@ -178,12 +181,7 @@ pub fn written(entries: &[Entry], json: bool) -> String {
             Some(reason) => format!("{reason}: {}", entry.detail),
             None => entry.detail.clone(),
         };
-        let _ = writeln!(text, "    {}", wrapped(&shown(&detail), 4));
+        let _ = writeln!(text, "    {}", wrapped(&shown(&detail), 4, width));
     }
     text
-}
-
-/// A remark beside what was asked for; where standard error is closed, nobody reads it.
-fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "wakegate: {text}");
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::store::StoreError;
 use crate::store::history::{HistoryStore, KeyRow, MergedRow, RefusedRow, RunRow, TaskKey};
+use crate::store::redrive::RedriveStore;
 use crate::wake::instant::parse_rfc_3339;
 use crate::wake::{RunId, TASK_ASSIGNED, UtcMicros, WakeId};
 
@@ -61,6 +62,8 @@ pub enum What {
     Rejected,
     /// Wakes were removed from the stream undecided.
     Lost,
+    /// An operator had a wake published again.
+    Redriven,
     /// A runner took the run.
     Claimed,
     /// The run ended.
@@ -80,6 +83,7 @@ impl What {
             Self::WouldRefuse => "would refuse",
             Self::Rejected => "rejected",
             Self::Lost => "lost",
+            Self::Redriven => "redriven",
             Self::Claimed => "claimed",
             Self::Ended => "ended",
         }
@@ -107,6 +111,8 @@ pub enum Source {
     ShadowedWakes,
     /// `wake_keys`
     WakeKeys,
+    /// `redrives`
+    Redrives,
     /// `WAKE_AUDIT`
     Audit,
 }
@@ -227,6 +233,39 @@ impl History {
             from: Source::Audit,
         };
         self.entries.push(entry);
+    }
+
+    /// Adds what operators had published again of all this, and of what all this is: of a refused or
+    /// rejected wake as which one, and of a wake that is another's redrive, by whom and why.
+    ///
+    /// # Errors
+    /// The database cannot be asked.
+    pub async fn redriven(&mut self, store: &impl RedriveStore) -> Result<(), StoreError> {
+        let wakes: Vec<WakeId> = self.entries.iter().filter_map(|entry| entry.wake_id).collect();
+        for redrive in store.redrives(&wakes).await? {
+            let of = [Some(redrive.wake_id), redrive.published.map(|published| published.wake_id)];
+            let about = self.entries.iter().find(|entry| of.contains(&entry.wake_id));
+            let (organization_id, task_id) = about
+                .map(|entry| (entry.organization_id.clone(), entry.task_id.clone()))
+                .unwrap_or_default();
+            let became = redrive.published.map_or_else(
+                || "begun and not known to be published".to_owned(),
+                |published| format!("as wake {}", published.wake_id),
+            );
+            self.entries.push(Entry {
+                at: redrive.created_at,
+                what: What::Redriven,
+                wake_id: Some(redrive.wake_id),
+                run_id: None,
+                organization_id,
+                task_id,
+                reason: None,
+                detail: format!("{became}, by \"{}\": {}", redrive.actor, redrive.reason),
+                record: None,
+                from: Source::Redrives,
+            });
+        }
+        Ok(())
     }
 
     async fn joined(
@@ -364,7 +403,8 @@ fn of_shadows(record: &Value) -> Option<String> {
 }
 
 /// What a record adds to its outcome and reason.
-fn of_record(record: &Value) -> String {
+#[must_use]
+pub fn of_record(record: &Value) -> String {
     let names = [
         ("agent_profile_id", "agent"),
         ("observed_count", "counted"),

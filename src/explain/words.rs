@@ -6,66 +6,15 @@ use super::json::posture;
 use super::walk::{Conclusion, GateLine, Walk};
 use super::{Explanation, Told};
 use crate::admission::decision::{Decision, PriorOutcome};
+use crate::cli::table::{shown, wrapped};
 use crate::wake::Wake;
 
-/// Widest line, where words allow it.
-const COLUMNS: usize = 80;
-
-/// Text that came from outside, as a terminal may show it: characters that move the cursor, hide or
-/// reorder text become their escapes.
+/// The explanation, as lines no wider than `width`.
 #[must_use]
-pub fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        let acts = character.is_control()
-            || matches!(
-                character,
-                '\u{ad}'
-                    | '\u{61c}'
-                    | '\u{180e}'
-                    | '\u{200b}'..='\u{200f}'
-                    | '\u{2028}'..='\u{202e}'
-                    | '\u{2060}'..='\u{206f}'
-                    | '\u{feff}'
-                    | '\u{fff9}'..='\u{fffb}'
-                    | '\u{e0000}'..='\u{e007f}'
-            );
-        if acts {
-            let _ = write!(shown, "{}", character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-/// Text over as many lines as it takes, each but the first indented; a word is never broken.
-#[must_use]
-pub fn wrapped(text: &str, indent: usize) -> String {
-    let mut lines = String::with_capacity(text.len());
-    let mut column = indent;
-    for word in text.split(' ') {
-        let width = word.chars().count();
-        if column > indent && column + 1 + width > COLUMNS {
-            lines.push('\n');
-            lines.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else if column > indent {
-            lines.push(' ');
-            column += 1;
-        }
-        lines.push_str(word);
-        column += width;
-    }
-    lines
-}
-
-/// The explanation, as lines.
-#[must_use]
-pub fn text(explanation: &Explanation) -> String {
+pub fn text(explanation: &Explanation, width: u16) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<8} {}", wrapped(&shown(value), 9));
+        let _ = writeln!(text, "{name:<8} {}", wrapped(&shown(value), 9, width));
     };
     match &explanation.told {
         Told::NoWake(no_wake) => {
@@ -92,7 +41,7 @@ pub fn text(explanation: &Explanation) -> String {
             }
             text.push('\n');
             for gate in &walk.gates {
-                of_gate(&mut text, gate);
+                of_gate(&mut text, gate, width);
             }
         }
     }
@@ -145,7 +94,7 @@ pub fn of_decision(decision: &Decision) -> String {
     }
 }
 
-fn of_gate(text: &mut String, line: &GateLine) {
+fn of_gate(text: &mut String, line: &GateLine, width: u16) {
     let conclusion = match &line.conclusion {
         Conclusion::Passes if line.in_shadow => "passes, in shadow".to_owned(),
         Conclusion::Passes => "passes".to_owned(),
@@ -159,9 +108,9 @@ fn of_gate(text: &mut String, line: &GateLine) {
         Conclusion::NotReached => "not reached".to_owned(),
     };
     let (number, name) = (line.gate.number(), line.gate.as_str());
-    let _ = writeln!(text, "{number} {name:<12}  {}", shown(&conclusion));
+    let _ = writeln!(text, "{number} {name:<12}  {}", wrapped(&shown(&conclusion), 16, width));
     let mut detail = |name: &str, value: &str| {
-        let _ = writeln!(text, "    {name:<9} {}", wrapped(&shown(value), 14));
+        let _ = writeln!(text, "    {name:<9} {}", wrapped(&shown(value), 14, width));
     };
     if let Some(sight) = &line.sight {
         detail("looked at", &sight.looked_at);
@@ -174,22 +123,5 @@ fn of_gate(text: &mut String, line: &GateLine) {
     }
     if let Some(changes_at) = line.changes_at {
         detail("until", &changes_at.to_string());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_acts_on_a_terminal_is_shown_as_its_escape() {
-        for (text, expected) in [
-            ("plain ä 任务 \u{1f600}", "plain ä 任务 \u{1f600}"),
-            ("a\nb\r\tc", r"a\nb\r\tc"),
-            ("\u{1b}[31m\u{7}\u{9b}", r"\u{1b}[31m\u{7}\u{9b}"),
-            ("\u{202e}evil\u{2066}\u{feff}", r"\u{202e}evil\u{2066}\u{feff}"),
-        ] {
-            assert_eq!(shown(text), expected);
-        }
     }
 }

@@ -10,6 +10,7 @@ mod limits;
 mod prune;
 mod queue;
 mod reads;
+mod redrive;
 mod room;
 mod runners;
 mod session;

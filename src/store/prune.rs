@@ -26,12 +26,21 @@ pub enum Table {
     Shadowed,
     /// `intake_slots`
     Intake,
+    /// `redrives`: what is older than any wake on the stream is the redrive of none of them.
+    Redrives,
 }
 
 impl Table {
     /// Every table, in the order in which they are pruned.
-    pub const ALL: [Self; 6] =
-        [Self::Keys, Self::Merged, Self::Runs, Self::Refused, Self::Shadowed, Self::Intake];
+    pub const ALL: [Self; 7] = [
+        Self::Keys,
+        Self::Merged,
+        Self::Runs,
+        Self::Refused,
+        Self::Shadowed,
+        Self::Intake,
+        Self::Redrives,
+    ];
 
     /// Its name in the database.
     #[must_use]
@@ -43,6 +52,7 @@ impl Table {
             Self::Refused => "refused_wakes",
             Self::Shadowed => "shadowed_wakes",
             Self::Intake => "intake_slots",
+            Self::Redrives => "redrives",
         }
     }
 }
@@ -50,7 +60,8 @@ impl Table {
 /// What is old: everything here was requested, and has ended, before its instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon {
-    /// Runs, merged wakes, slots and refusals, those of gates in shadow too, before this may go.
+    /// Runs, merged wakes, slots, redrives and refusals, those of gates in shadow too, before this
+    /// may go.
     pub rows: UtcMicros,
     /// Keys before this may go; without it, none.
     pub keys: Option<UtcMicros>,

@@ -9,6 +9,7 @@ mod limits;
 mod prune;
 mod queue;
 mod reads;
+mod redrive;
 mod room;
 mod rows;
 mod runners;

@@ -81,17 +81,26 @@ pub(crate) async fn next_message(
     subject: &str,
     sequence: u64,
 ) -> Result<Option<u64>, TopologyError> {
-    let request = json!({ "seq": sequence + 1, "next_by_subj": subject });
-    let subject = format!("STREAM.MSG.GET.{stream}");
-    let found = found(self::request(context, &subject, &request).await, NO_MESSAGE_FOUND)?;
-    let Some(message) = found else { return Ok(None) };
-    match message["message"]["seq"].as_u64() {
+    let asks = json!({ "seq": sequence + 1, "next_by_subj": subject });
+    let Some(message) = message(context, stream, &asks).await? else { return Ok(None) };
+    match message["seq"].as_u64() {
         Some(sequence) => Ok(Some(sequence)),
         None => Err(TopologyError::Request {
-            request: subject,
+            request: format!("STREAM.MSG.GET.{stream}"),
             error: "the answer names no sequence".to_owned(),
         }),
     }
+}
+
+/// The message that `asks` describes as `STREAM.MSG.GET` takes it, if the stream keeps one.
+pub(crate) async fn message(
+    context: &Context,
+    stream: &str,
+    asks: &Value,
+) -> Result<Option<Value>, TopologyError> {
+    let subject = format!("STREAM.MSG.GET.{stream}");
+    let found = found(request(context, &subject, asks).await, NO_MESSAGE_FOUND)?;
+    Ok(found.map(|mut answer| answer["message"].take()))
 }
 
 /// Creates a stream.

@@ -51,6 +51,8 @@ macro_rules! on_both {
     };
 }
 
+mod redrives;
+
 on_both!(
     a_pause_is_active_until_it_is_released,
     of_many_who_pause_at_once_one_does,

@@ -163,7 +163,7 @@ async fn a_terminal_is_told_gate_by_gate() {
         mutation(at, "t1", "boss", "", json!(1)),
         requested(at, "", keyless, None),
     ] {
-        text += &words::text(&ask(store, &event).await);
+        text += &words::text(&ask(store, &event).await, 80);
         text += "\n";
     }
     golden::check("explain.txt", &text);
@@ -171,7 +171,7 @@ async fn a_terminal_is_told_gate_by_gate() {
     let in_shadow = [GateName::Pause, GateName::Allowance];
     let over = mutation(at, "t1", "boss", "a9", json!(9));
     let explanation = ask_in_shadow(store, &over, &in_shadow).await;
-    golden::check("explain-shadow.txt", &words::text(&explanation));
+    golden::check("explain-shadow.txt", &words::text(&explanation, 80));
     let object = as_json::object(&explanation);
     assert_eq!(object["outcome"]["outcome"], "queued");
     assert_eq!(object["outcome"]["would_refuse"][0]["reason"], "allowance_exhausted");
@@ -191,7 +191,7 @@ async fn a_terminal_is_told_gate_by_gate() {
         }),
         at,
     );
-    let text = words::text(&ask(store, &hidden).await);
+    let text = words::text(&ask(store, &hidden).await, 200);
     assert!(text.contains(r"t\u{202e}1\n"), "{text}");
 }
 
@@ -212,7 +212,7 @@ async fn a_read_that_fails_is_told_as_what_the_gate_makes_of_it() {
         assert_eq!(explanation.is_answered(), outcome.is_some(), "{answer}");
         assert_eq!(answer["outcome"]["degraded_reason"].as_str(), outcome, "{answer}");
         assert_eq!(answer["held"]["posture"].as_str(), held, "{answer}");
-        let words = words::text(&explanation);
+        let words = words::text(&explanation, 80);
         assert!(words.contains("cannot read, and is"), "{words}");
         store.restore(gate);
     }

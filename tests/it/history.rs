@@ -1,6 +1,7 @@
 //! `wakegate why` and `wakegate runs`: what became of wakes, in order, and runs by page.
 
 use serde_json::{Value, json};
+use wakegate::cli::table::Form;
 use wakegate::cli::{runs, why};
 use wakegate::explain::history::History;
 use wakegate::store::history::TaskKey;
@@ -191,12 +192,12 @@ async fn a_terminal_is_told_what_became_of_a_task() {
     let task = TaskKey { organization_id: "acme".to_owned(), task_id: "t1".to_owned() };
     let store = &world.bench.store;
     let history = History::of_task(store, &task, 100).await.unwrap();
-    golden::check("why.txt", &why::written(&history.entries(), false));
+    golden::check("why.txt", &why::written(&history.entries(), Form::Table { width: 80 }));
     let cut = History::of_task(store, &task, 2).await.unwrap();
     assert!(!cut.cut.is_empty(), "what is cut off is said to be");
 
     let args = <wakegate::cli::Cli as clap::Parser>::parse_from(["wakegate", "runs"]);
     let wakegate::cli::Command::Runs(args) = args.command else { unreachable!("it says runs") };
     let listed = runs::list(store, &args).await.unwrap();
-    golden::check("runs.txt", &runs::written(&listed, false));
+    golden::check("runs.txt", &runs::written(&listed, Form::Table { width: 80 }));
 }

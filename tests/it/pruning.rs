@@ -71,6 +71,15 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
         assert_eq!(unchanged["outcome"], "deduplicated");
         assert_eq!(unchanged["would_refuse"][0]["reason"], "platform_paused");
     }
+    // One of each refusal.
+    case.outside
+        .execute(
+            "INSERT INTO redrives (wake_id, ordinal, message_id, outcome, outcome_reason, \
+             after_sequence, actor, reason, created_at) \
+             SELECT wake_id, 1, 'm', 'refused', reason, 1, 'ann', 'why', requested_at \
+             FROM refused_wakes",
+        )
+        .await;
 
     let store = case.world.bench.store.clone();
     let horizon = |keys| Horizon { rows: at(T0 + 24 * HOUR), keys };
@@ -84,6 +93,7 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
                 (Table::Refused, 1),
                 (Table::Shadowed, 1),
                 (Table::Intake, 1),
+                (Table::Redrives, 1),
             ],
         ),
         (
@@ -95,6 +105,7 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
                 (Table::Refused, 1),
                 (Table::Shadowed, 1),
                 (Table::Intake, 1),
+                (Table::Redrives, 1),
             ],
         ),
     ] {
@@ -114,7 +125,8 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
             (Table::Runs, 2),
             (Table::Refused, 1),
             (Table::Shadowed, 1),
-            (Table::Intake, 1)
+            (Table::Intake, 1),
+            (Table::Redrives, 1)
         ]
     );
     assert_eq!(case.outside.number("SELECT count(*) FROM intake_slots").await, 1, "the young one");
@@ -126,6 +138,7 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
     assert_eq!(left("merged_wakes").await, 1);
     assert_eq!(left("refused_wakes").await, 1);
     assert_eq!(left("shadowed_wakes").await, 1);
+    assert_eq!(left("redrives").await, 1);
     assert_eq!(left("wake_keys").await, 7, "a key outlives its run");
     // The occurrences are known for ever, whatever became of the runs.
     let again = case.world.outcomes(&[keyed(T0 + 72 * HOUR, "ended", "k1")]).await;
@@ -159,7 +172,7 @@ async fn more_than_a_page_is_pruned<S: Store + PruneStore>(mut case: Case<S>) {
     for preview in [true, false] {
         let swept = sweep(&store, horizon, preview).await.unwrap();
         let counts = swept.map(|(_, rows)| rows);
-        assert_eq!(counts, [1_299, 0, 1_299, 0, 0, 1], "preview {preview}");
+        assert_eq!(counts, [1_299, 0, 1_299, 0, 0, 1, 0], "preview {preview}");
     }
     assert_eq!(case.outside.number("SELECT count(*) FROM runs").await, 1);
     assert_eq!(case.outside.number("SELECT count(*) FROM wake_keys").await, 1);
@@ -213,6 +226,7 @@ async fn the_command_deletes_what_has_ended_and_says_how_much(dialect: Dialect) 
             ("refused_wakes", 0),
             ("shadowed_wakes", 0),
             ("intake_slots", 0),
+            ("redrives", 0),
         ];
         assert_eq!(rows, expected.map(|(table, rows)| (Some(table), Some(rows))));
         assert!(told.iter().all(|line| line["deleted"] == deleted), "{told:?}");

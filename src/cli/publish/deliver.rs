@@ -1,6 +1,5 @@
 //! Sends messages, awaits each `PubAck`, and where asked waits for what became of the event.
 
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use async_nats::Subscriber;
@@ -11,6 +10,7 @@ use futures_util::StreamExt as _;
 
 use super::events::EventFault;
 use super::message::Outgoing;
+use crate::cli::operators::complain;
 use crate::cli::servers::connect;
 use crate::cli::{Exit, Failure, print};
 use crate::config::Config;
@@ -157,9 +157,4 @@ fn refused(line: usize, error: &PublishError) -> Failure {
         ),
         _ => failure,
     }
-}
-
-fn complain(text: &str) {
-    // Where standard error is closed, the exit code has to do.
-    let _ = writeln!(io::stderr().lock(), "wakegate: {text}");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::Status;
-use crate::cli::table::{Side, Table, shown};
+use crate::cli::table::{Side, Table, shown, wrapped};
 
 /// Everything, in tables no wider than `width`.
 #[must_use]
@@ -16,7 +16,8 @@ pub fn render(status: &Status, width: u16, colours: bool) -> String {
     counts(&status.counts, width, colours, &mut text);
     pauses(status, width, colours, &mut text);
     for unanswered in &status.unanswered {
-        let _ = writeln!(text, "no answer: {}", shown(unanswered));
+        let line = format!("no answer: {}", shown(unanswered));
+        let _ = writeln!(text, "{}", wrapped(&line, 2, width));
     }
     text
 }
@@ -36,12 +37,12 @@ fn workers(status: &Status, width: u16, colours: bool, text: &mut String) {
         return;
     }
     let mut table = Table::new(&[
-        ("worker", Side::Left),
+        ("worker", Side::Whole),
         ("host", Side::Left),
         ("process", Side::Right),
         ("ready", Side::Left),
         ("lanes", Side::Right),
-        ("since", Side::Left),
+        ("since", Side::Whole),
     ]);
     let mut faults = String::new();
     for worker in &status.workers {
@@ -64,7 +65,8 @@ fn workers(status: &Status, width: u16, colours: bool, text: &mut String) {
         for (name, component) in components {
             if !matches!(said(component, "/state"), "ok" | "standby") {
                 let reason = shown(said(component, "/reason"));
-                let _ = writeln!(faults, "  {}: {}: {reason}", shown(id), shown(name));
+                let line = format!("  {}: {}: {reason}", shown(id), shown(name));
+                let _ = writeln!(faults, "{}", wrapped(&line, 4, width));
             }
         }
     }
@@ -77,7 +79,7 @@ fn lanes(status: &Status, width: u16, colours: bool, text: &mut String) {
     }
     let mut table = Table::new(&[
         ("lane", Side::Right),
-        ("owner", Side::Left),
+        ("owner", Side::Whole),
         ("pending", Side::Right),
         ("oldest", Side::Right),
         ("held", Side::Left),
@@ -145,8 +147,13 @@ fn pauses(status: &Status, width: u16, colours: bool, text: &mut String) {
         }
         return;
     }
-    let columns = ["paused", "mode", "since", "by", "reason"];
-    let mut table = Table::new(&columns.map(|name| (name, Side::Left)));
+    let mut table = Table::new(&[
+        ("paused", Side::Left),
+        ("mode", Side::Whole),
+        ("since", Side::Whole),
+        ("by", Side::Left),
+        ("reason", Side::Left),
+    ]);
     for pause in &status.pauses {
         let scope = match said(pause, "/scope") {
             "platform" => "(the platform)",

@@ -55,7 +55,7 @@ fn merged(row: &PgRow) -> Result<MergedRow, StoreError> {
     })
 }
 
-fn refused(row: &PgRow) -> Result<RefusedRow, StoreError> {
+pub(super) fn refused(row: &PgRow) -> Result<RefusedRow, StoreError> {
     Ok(RefusedRow {
         wake_id: get_id(row, "wake_id")?,
         organization_id: get(row, "organization_id")?,

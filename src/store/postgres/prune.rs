@@ -84,6 +84,7 @@ impl PruneStore for PostgresStore {
                 };
                 return page(&self.sessions.read(what, read).await?, slot);
             }
+            Table::Redrives => include_str!("prune_redrives_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -139,6 +140,10 @@ impl PruneStore for PostgresStore {
                         .bind(at)
                 };
                 self.sessions.write(PRUNE, write).await?.len()
+            }
+            Table::Redrives => {
+                let text = include_str!("prune_redrives.sql");
+                self.sessions.write(PRUNE, || by_id(text).bind(before)).await?.len()
             }
             Table::Keys => {
                 let write = || {

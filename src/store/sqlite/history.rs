@@ -54,7 +54,7 @@ fn merged(row: &SqliteRow) -> Result<MergedRow, StoreError> {
     })
 }
 
-fn refused(row: &SqliteRow) -> Result<RefusedRow, StoreError> {
+pub(super) fn refused(row: &SqliteRow) -> Result<RefusedRow, StoreError> {
     Ok(RefusedRow {
         wake_id: get_id(row, "wake_id")?,
         organization_id: get(row, "organization_id")?,

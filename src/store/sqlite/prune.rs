@@ -17,6 +17,7 @@ static PRUNE_MERGED: Statement = Statement::new(include_str!("prune_merged.sql")
 static PRUNE_REFUSED: Statement = Statement::new(include_str!("prune_refused.sql"));
 static PRUNE_SHADOWED: Statement = Statement::new(include_str!("prune_shadowed.sql"));
 static PRUNE_INTAKE: Statement = Statement::new(include_str!("prune_intake.sql"));
+static PRUNE_REDRIVES: Statement = Statement::new(include_str!("prune_redrives.sql"));
 static PRUNE_KEYS: Statement = Statement::new(include_str!("prune_keys.sql"));
 
 const PRUNE: &str = "the deletion of what has ended";
@@ -81,6 +82,7 @@ impl PruneStore for SqliteStore {
                     .bind(i64::from(limit));
                 return page(&self.sessions.read_one(what, read).await?, slot);
             }
+            Table::Redrives => include_str!("prune_redrives_page.sql"),
             Table::Keys => {
                 let Some(keys_before) = horizon.keys else { return Ok(Page::default()) };
                 let (organization, name) = after
@@ -151,6 +153,12 @@ impl PruneStore for SqliteStore {
                     };
                     let (statement, left) =
                         prune.over(ids, |query, id| query.bind(id.hyphenated()));
+                    (statement, left, keys)
+                }
+                Table::Redrives => {
+                    let bind =
+                        |query: super::rows::Prepared, id: &Uuid| query.bind(id.hyphenated());
+                    let (statement, left) = PRUNE_REDRIVES.over_with(ids, bind, before);
                     (statement, left, keys)
                 }
                 Table::Keys => {

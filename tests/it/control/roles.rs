@@ -9,6 +9,7 @@ use crate::harness::until_or;
 use crate::security::guarded::{Guarded, OPERATOR, TASK_MUTATION, WORKER};
 use crate::security::raw::Raw;
 use crate::through_servers::stage::{Dialect, Stage};
+use crate::through_servers::story::assignment;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_may_ask_and_a_publisher_may_not() {
@@ -133,6 +134,44 @@ async fn operators_are_answered_with_a_database_role_of_their_own() {
         "CREATE TABLE mine (a int)",
         "DROP TABLE pauses",
         "TRUNCATE pauses",
+    ] {
+        let refused = sqlx::raw_sql(sql).execute(&mut role).await;
+        let code = refused
+            .map_err(|error| error.as_database_error().unwrap().code().unwrap().into_owned());
+        assert_eq!(code.err().as_deref(), Some("42501"), "{sql}");
+    }
+}
+
+/// Whoever publishes again reads what was refused, and keeps a record that it cannot take back.
+#[tokio::test(flavor = "multi_thread")]
+async fn wakes_are_published_again_with_a_database_role_of_their_own() {
+    let stage = Stage::set(Dialect::Postgres).await;
+    let grants = repository().join("ops/postgres/redrive-role.sql");
+    stage.outside.execute(&std::fs::read_to_string(grants).unwrap()).await;
+    let url = stage.database_url.replace("postgres://postgres@", "postgres://wakegate_redrive@");
+    let worker = stage.worker().await;
+    stage.outside.set_agent("acme", "stopped", "stopped").await;
+    stage.publish_for_outcome(&assignment("t1", "stopped", 1)).await;
+    drop(worker);
+    let mut command = stage.command(&["redrive", "--since", "1h", "--execute", "--reason", "r"]);
+    command.args(["--actor", "ann"]).env("WAKEGATE_CONTROL_DATABASE_URL", &url);
+    let done = crate::harness::command::ended(&mut command);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("\"published\""), "{}", done.stdout);
+
+    let mut role = sqlx::PgConnection::connect(&url).await.unwrap();
+    for sql in [
+        "SELECT payload FROM runs",
+        "SELECT 1 FROM wake_keys",
+        "DELETE FROM redrives",
+        "UPDATE redrives SET actor = 'bob'",
+        "UPDATE redrives SET reason = 'bob'",
+        "DELETE FROM refused_wakes",
+        "INSERT INTO refused_wakes (wake_id, organization_id, reason, record)
+         VALUES (gen_random_uuid(), 'a', 'agent_paused', '{}')",
+        "INSERT INTO pauses (scope) VALUES ('platform')",
+        "TRUNCATE redrives",
+        "CREATE TABLE mine (a int)",
     ] {
         let refused = sqlx::raw_sql(sql).execute(&mut role).await;
         let code = refused

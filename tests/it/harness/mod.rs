@@ -15,6 +15,7 @@ pub mod prometheus;
 pub mod proxy;
 pub mod schema;
 pub mod sqlite;
+pub mod terminal;
 pub mod tools;
 pub mod worker;
 pub mod world;

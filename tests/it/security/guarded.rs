@@ -31,6 +31,8 @@ pub const QUEUE: Role = Role { user: "queue", inbox_prefix: "_INBOX_queue" };
 pub const RUNNER: Role = Role { user: "runner", inbox_prefix: "_INBOX_runs.runner" };
 /// Withdraws and cancels runs of organization `acme`.
 pub const ACME_RUNS: Role = Role { user: "acme_runs", inbox_prefix: "_INBOX_runs.acme_runs" };
+/// Publishes again what was refused or rejected.
+pub const REDRIVE: Role = Role { user: "redrive", inbox_prefix: "_INBOX_redrive" };
 /// Publishes for every organization.
 pub const TASK_MUTATION: Role =
     Role { user: "task_mutation", inbox_prefix: "_INBOX.task_mutation" };
@@ -61,7 +63,8 @@ impl Guarded {
     pub async fn set() -> Self {
         let users = std::fs::read_to_string(repository().join("ops/nats/users.conf")).unwrap();
         let mut config = String::new();
-        let others = ["worker", "control", "queue", "runner", "operator", "acme_runs", "acme"];
+        let others =
+            ["worker", "control", "queue", "runner", "operator", "redrive", "acme_runs", "acme"];
         for user in PRODUCERS.into_iter().chain(others) {
             let password = Role { user, inbox_prefix: "" }.password();
             let user = user.to_uppercase();

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::guarded::{ACME, CONTROL, Guarded, OPERATOR, Role, TASK_MUTATION, WORKER};
+use super::guarded::{ACME, CONTROL, Guarded, OPERATOR, REDRIVE, Role, TASK_MUTATION, WORKER};
 use super::raw::Raw;
 use crate::harness::PATIENCE;
 
@@ -51,6 +51,27 @@ async fn each_role_does_its_work_with_its_permissions() {
     assert_eq!(kept.subject.as_str(), "wake-audit.refused.agent_stopped.acme");
     kept.double_ack().await.unwrap();
 
+    let told = guarded.run(OPERATOR, &["tail", "--since", "1h", "--until-caught-up"]);
+    assert_eq!((told.code, told.stderr.as_str()), (Some(0), ""));
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(told["reason"], "agent_stopped", "{told}");
+
+    // Whoever looks need not be able to publish wakes, and whoever publishes them again can.
+    guarded.outside.set_agent("acme", "stopped", "idle").await;
+    let sign = ["--execute", "--reason", "mended", "--actor", "ann"];
+    for (role, arguments, code, state) in [
+        (OPERATOR, &[][..], 0, Some("would_publish")),
+        (OPERATOR, &sign, 1, None),
+        (REDRIVE, &[], 0, Some("would_finish")),
+        (REDRIVE, &sign, 0, Some("published")),
+    ] {
+        let ended = guarded.run(role, &[&["redrive", "--since", "1h"], arguments].concat());
+        assert_eq!(ended.code, Some(code), "{}: {}", role.user, ended.stderr);
+        let told: Option<Value> = ended.stdout.lines().next().map(|line| line.parse().unwrap());
+        assert_eq!(told.as_ref().and_then(|told| told["state"].as_str()), state);
+        let denied = ended.stderr.contains("this user may not publish wakes");
+        assert_eq!(denied, code == 1, "{}", ended.stderr);
+    }
     let checked = guarded.run(OPERATOR, &["streams", "check"]);
     assert_eq!(checked.code, Some(0), "{} {}", checked.stdout, checked.stderr);
     let again = guarded.run(OPERATOR, &["streams", "apply"]);
@@ -62,7 +83,7 @@ async fn each_role_does_its_work_with_its_permissions() {
 }
 
 /// What each may not publish, and what each may not listen to.
-const FORBIDDEN: [(Role, &[&str], &[&str]); 5] = [
+const FORBIDDEN: [(Role, &[&str], &[&str]); 6] = [
     (
         CONTROL,
         &[
@@ -138,6 +159,28 @@ const FORBIDDEN: [(Role, &[&str], &[&str]); 5] = [
             "wake-outcomes.>",
             ">",
         ],
+    ),
+    (
+        REDRIVE,
+        &[
+            "wakes.0.task_mutation.acme.t1",
+            "wake-audit.refused.agent_stopped.acme",
+            "wake-outcomes.a",
+            "$JS.API.STREAM.UPDATE.WAKES",
+            "$JS.API.STREAM.DELETE.WAKES",
+            "$JS.API.STREAM.PURGE.WAKES",
+            "$JS.API.STREAM.MSG.DELETE.WAKES",
+            "$JS.API.STREAM.PURGE.WAKE_AUDIT",
+            "$JS.API.CONSUMER.CREATE.WAKES.mine",
+            "$JS.API.CONSUMER.DELETE.WAKES.lane-0",
+            "$JS.API.CONSUMER.MSG.NEXT.WAKES.lane-0",
+            "$JS.ACK.WAKES.lane-0.1.1.1.1.0",
+            "_INBOX.task_mutation.a",
+            "_INBOX_worker.a",
+            "wakegate.control.pause",
+            "wake-replicas",
+        ],
+        &["wakes.>", "wake-audit.>", "wake-outcomes.>", "_INBOX.>", "_INBOX_operator.>", ">"],
     ),
     (
         TASK_MUTATION,

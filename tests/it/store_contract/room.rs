@@ -21,7 +21,7 @@ on_every_store!(
 /// Wakes of this batch, claimed under these ceilings.
 fn claim(wakes: &[Wake], ceilings: Ceilings) -> RoomClaim {
     let limits = Limits { ceilings, organizations: None };
-    let mut claim = RoomClaim::new(&limits);
+    let mut claim = RoomClaim::new(&limits, true);
     wakes.iter().for_each(|wake| claim.admit(wake, &limits));
     claim
 }

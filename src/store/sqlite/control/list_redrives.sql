@@ -1,0 +1,4 @@
+WITH w (id) AS (VALUES (?))
+SELECT wake_id, ordinal, message_id, outcome, outcome_reason, after_sequence, actor, reason,
+    created_at, published_at, published_sequence, published_wake_id
+FROM w CROSS JOIN redrives ON wake_id = w.id
