@@ -18,8 +18,8 @@ use prometheus::{
 };
 
 pub use self::labels::{
-    AllowanceReason, ClaimAnswer, HoldCause, Overdue, QueueState, RequestAnswer, RunEventLabel, Stage,
-    Violation,
+    AllowanceReason, ClaimAnswer, HoldCause, Overdue, QueueState, RequestAnswer, RunEventLabel,
+    Stage, Violation,
 };
 use self::register::Registrar;
 use crate::admission::{Dimension, DuplicateKind, GateName, Layer, Refusal};

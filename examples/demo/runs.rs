@@ -66,9 +66,5 @@ fn turn(run: &Value, under_way: &VecDeque<Value>) -> Turn {
     for run in under_way {
         *by.entry(text(run, "organization_id")).or_default() += 1;
     }
-    Turn {
-        organization: text(run, "organization_id"),
-        task: text(run, "task_id"),
-        under_way: by,
-    }
+    Turn { organization: text(run, "organization_id"), task: text(run, "task_id"), under_way: by }
 }

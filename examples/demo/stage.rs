@@ -85,10 +85,12 @@ impl Stage {
 
     /// What a runner does that has only the database: takes whatever is queued, and is done with it.
     pub(crate) async fn claim_all(&self) -> Result<()> {
-        sqlx::query("UPDATE runs SET status = 'succeeded', finished_at = ? WHERE status = 'queued'")
-            .bind(Clock::system().now().micros())
-            .execute(&self.database)
-            .await?;
+        sqlx::query(
+            "UPDATE runs SET status = 'succeeded', finished_at = ? WHERE status = 'queued'",
+        )
+        .bind(Clock::system().now().micros())
+        .execute(&self.database)
+        .await?;
         Ok(())
     }
 

@@ -125,9 +125,7 @@ fn each_setting_is_kept_where_it_is_read() {
             (_, "database.url") => "postgres://example/wakes",
             (_, "http.addr") => "[::]:1",
             (_, "streams.directory") => folder,
-            (_, "lanes.spread" | "control.enabled" | "queue.enabled" | "limits.enforced") => {
-                "off"
-            }
+            (_, "lanes.spread" | "control.enabled" | "queue.enabled" | "limits.enforced") => "off",
             (_, "log.format") => "json",
             (_, "log.level") => "warn,sqlx=off",
             (_, name) => panic!("no sample for {name}"),

@@ -87,7 +87,9 @@ pub struct AgentKey {
     pub agent_profile_id: AgentId,
 }
 
-pub(crate) fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OrganizationId, D::Error> {
+pub(crate) fn organization<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<OrganizationId, D::Error> {
     parsed(deserializer, OrganizationId::parse)
 }
 

@@ -43,8 +43,7 @@ pub(super) fn families(to: &Registrar) -> QueueFamilies {
             "Seconds that one transaction of claims took.",
             &CLAIM_SECONDS,
         ),
-        runs_claimed: to
-            .counter("wakegate_runs_claimed_total", "Runs that were given to runners."),
+        runs_claimed: to.counter("wakegate_runs_claimed_total", "Runs that were given to runners."),
         requests: to.pairs(
             "wakegate_run_requests_total",
             "Requests about runs that were answered, claims not counted.",

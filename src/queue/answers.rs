@@ -24,7 +24,7 @@ use crate::control::{ControlError, ErrorCode};
 use crate::metrics::{ClaimAnswer, Metrics, RequestAnswer};
 use crate::store::StoreError;
 use crate::store::queue::{
-    self as store, ClaimedRun, FinishAnswer, Held, HeartbeatAnswer, NotHeld, StartAnswer,
+    self as store, ClaimedRun, FinishAnswer, HeartbeatAnswer, Held, NotHeld, StartAnswer,
 };
 use crate::store::runners::RunnerStore;
 use crate::wake::token::token;

@@ -1,9 +1,7 @@
 //! What keeps a run from running, or ends it: by whoever asked for it, by an organization's people, by
 //! the platform's.
 
-use super::documents::{
-    CancelReply, CancelRequest, CancelState, WithdrawReply, WithdrawRequest,
-};
+use super::documents::{CancelReply, CancelRequest, CancelState, WithdrawReply, WithdrawRequest};
 use crate::control::documents::Scope;
 use crate::control::{ControlError, ErrorCode};
 use crate::store::control::Operator;

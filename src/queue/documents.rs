@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::events::RunEventDocument;
 pub use self::replies::{
-    CancelReply, CancelState, CancellationDocument, ClaimReply, ClaimedRunDocument, FinishReply, HeartbeatReply,
-    StartReply, WithdrawReply,
+    CancelReply, CancelState, CancellationDocument, ClaimReply, ClaimedRunDocument, FinishReply,
+    HeartbeatReply, StartReply, WithdrawReply,
 };
 pub use self::requests::{
     CancelRequest, ClaimRequest, FinishRequest, HeartbeatRequest, StartRequest, WithdrawRequest,

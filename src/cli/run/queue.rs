@@ -58,10 +58,8 @@ fn spawn<S: RunnerStore>(
 
     let mut queueing = JoinSet::new();
     let claims = Claims { store: store.clone(), clock: clock.clone(), options };
-    let desk_options = DeskOptions {
-        waiters_max: queue.waiters_max as usize,
-        look_again: queue.look_again,
-    };
+    let desk_options =
+        DeskOptions { waiters_max: queue.waiters_max as usize, look_again: queue.look_again };
     let (desk, attended) =
         Desk::open(claims, desk_options, &signals, metrics.clone(), shutdown.clone());
     queueing.spawn(ending(attended));
@@ -111,7 +109,9 @@ pub(super) async fn end(mut queueing: Queueing) {
     while let Some(ended) = queueing.join_next().await {
         match ended {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => error!(error = one_line(fault.as_ref()), "the queue's service failed"),
+            Ok(Err(fault)) => {
+                error!(error = one_line(fault.as_ref()), "the queue's service failed")
+            }
             Err(fault) => error!(error = one_line(&fault), "the queue's service failed"),
         }
     }

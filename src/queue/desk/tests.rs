@@ -60,8 +60,7 @@ fn office(waiters_max: usize) -> Office {
     let shutdown = Shutdown::new();
     let options = DeskOptions { waiters_max, look_again: Duration::from_secs(5) };
     let metrics = Metrics::new(1);
-    let (desk, clerk) =
-        Desk::open(numbers.clone(), options, &signals, metrics, shutdown.clone());
+    let (desk, clerk) = Desk::open(numbers.clone(), options, &signals, metrics, shutdown.clone());
     Office { numbers, desk, signals, shutdown, clerk: tokio::spawn(clerk) }
 }
 

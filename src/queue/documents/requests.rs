@@ -157,9 +157,8 @@ fn lease_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u3
     let number: Option<u64> = Deserialize::deserialize(deserializer)?;
     let Some(number) = number else { return Ok(None) };
     let fits = u32::try_from(number).ok().filter(|n| (1..=LEASE_SECONDS_MAX).contains(n));
-    fits.map(Some).ok_or_else(|| {
-        serde::de::Error::custom(format!("1 to {LEASE_SECONDS_MAX} are accepted"))
-    })
+    fits.map(Some)
+        .ok_or_else(|| serde::de::Error::custom(format!("1 to {LEASE_SECONDS_MAX} are accepted")))
 }
 
 fn organizations<'de, D: Deserializer<'de>>(

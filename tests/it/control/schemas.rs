@@ -80,7 +80,9 @@ fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<
                     fault(format!("{keyword} is {wanted}"));
                 }
             }
-            "maxItems" if value.as_array().map(Vec::len) > wanted.as_u64().map(|max| max as usize) => {
+            "maxItems"
+                if value.as_array().map(Vec::len) > wanted.as_u64().map(|max| max as usize) =>
+            {
                 fault(format!("{keyword} is {wanted}"));
             }
             "required" => {

@@ -22,7 +22,8 @@ on_both_databases!(
 /// A run whose payload says that this person asked for it.
 async fn asked_for(stage: &Stage, id: u128, actor: &str) -> String {
     let id = queue(&stage.outside, id, "acme").await;
-    let sql = format!("UPDATE runs SET actor_type = 'user', actor_id = '{actor}' WHERE id = '{id}'");
+    let sql =
+        format!("UPDATE runs SET actor_type = 'user', actor_id = '{actor}' WHERE id = '{id}'");
     stage.outside.execute(&sql).await;
     id
 }
@@ -57,7 +58,8 @@ async fn whoever_asked_for_a_run_may_withdraw_it_while_it_is_queued(dialect: Dia
     let late = by(&run, json!({ "organization_id": "acme" }));
     assert_eq!(refusal(&client, "withdraw", late).await, "not_queued");
     assert_eq!(status(&stage.outside, &run).await, "claimed");
-    let kept = "SELECT count(*) FROM runs WHERE cancel_actor = 'ann' AND cancel_reason = 'not any more'";
+    let kept =
+        "SELECT count(*) FROM runs WHERE cancel_actor = 'ann' AND cancel_reason = 'not any more'";
     assert_eq!(stage.outside.number(kept).await, 1, "who and why are kept");
 }
 
@@ -190,7 +192,9 @@ async fn the_command_cancels_and_says_what_became_of_it(dialect: Dialect) {
     };
     let elsewhere = cancel(&run, &["--organization", "globex"]);
     assert_eq!(elsewhere.code, Some(5), "{}", elsewhere.stderr);
-    assert!(elsewhere.stderr.contains("unknown_run") || elsewhere.stderr.contains("there is no run"));
+    assert!(
+        elsewhere.stderr.contains("unknown_run") || elsewhere.stderr.contains("there is no run")
+    );
     let done = cancel(&run, &["--organization", "acme"]);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let printed: Value = serde_json::from_str(&done.stdout).unwrap();

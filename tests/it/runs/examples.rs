@@ -27,8 +27,11 @@ on_both_databases!(
 );
 
 /// Writes down what it reads; fails where that says so.
-const COMMAND: [&str; 3] =
-    ["sh", "-c", r#"payload=$(cat); printf '%s\n' "$payload" >> "$0"; case $payload in *t-bad*) exit 3;; esac"#];
+const COMMAND: [&str; 3] = [
+    "sh",
+    "-c",
+    r#"payload=$(cat); printf '%s\n' "$payload" >> "$0"; case $payload in *t-bad*) exit 3;; esac"#,
+];
 
 /// A Python runner, ended with the test.
 struct Python(Child);
@@ -58,7 +61,11 @@ impl Drop for Python {
 }
 
 /// Runs the Rust program in this process; what it said.
-async fn rust_runner(id: &str, settings: Vec<(&'static str, String)>, command: Vec<String>) -> Vec<Value> {
+async fn rust_runner(
+    id: &str,
+    settings: Vec<(&'static str, String)>,
+    command: Vec<String>,
+) -> Vec<Value> {
     let arguments: Vec<String> = [vec![id.to_owned()], command].concat();
     let setting = |name: &str| {
         settings.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
@@ -91,15 +98,21 @@ async fn runners_of_both_languages_see_runs_through(dialect: Dialect) {
     let mut statuses: BTreeMap<&str, usize> = BTreeMap::new();
     for run in &said {
         *statuses.entry(run["status"].as_str().unwrap()).or_default() += 1;
-        until_status(&stage.outside, run["run_id"].as_str().unwrap(), run["status"].as_str().unwrap())
-            .await;
+        until_status(
+            &stage.outside,
+            run["run_id"].as_str().unwrap(),
+            run["status"].as_str().unwrap(),
+        )
+        .await;
     }
     assert_eq!(statuses, BTreeMap::from([("failed", 2), ("succeeded", 2 * RUNS - 2)]));
     let reasons = "SELECT count(*) FROM runs WHERE ended_reason LIKE 'exit status: 3'";
     assert_eq!(stage.outside.number(reasons).await, 2);
     // Each payload was read once, by whichever.
-    let mut payloads: Vec<String> = std::fs::read_to_string(&read).unwrap().lines().map(str::to_owned).collect();
-    let mut expected: Vec<String> = stage.outside.runs().await.into_iter().map(|run| run.payload).collect();
+    let mut payloads: Vec<String> =
+        std::fs::read_to_string(&read).unwrap().lines().map(str::to_owned).collect();
+    let mut expected: Vec<String> =
+        stage.outside.runs().await.into_iter().map(|run| run.payload).collect();
     payloads.sort();
     expected.sort();
     assert_eq!(payloads, expected);
@@ -127,7 +140,10 @@ async fn a_runner_ends_what_is_cancelled_and_says_so(dialect: Dialect) {
     }
     let mut said = runners.join_next().await.unwrap().unwrap();
     said.extend(tokio::task::spawn_blocking(|| python.ended()).await.unwrap());
-    assert_eq!(said.iter().map(|run| &run["status"]).collect::<Vec<_>>(), ["cancelled", "cancelled"]);
+    assert_eq!(
+        said.iter().map(|run| &run["status"]).collect::<Vec<_>>(),
+        ["cancelled", "cancelled"]
+    );
     let ended = "SELECT count(*) FROM runs WHERE status = 'cancelled'";
     assert_eq!(stage.outside.number(ended).await, 2);
 }

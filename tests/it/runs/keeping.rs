@@ -64,7 +64,8 @@ async fn what_waited_for_too_long_expires_once_and_is_never_started(dialect: Dia
     assert_eq!(status(&stage.outside, &late).await, "expired");
     let told = "SELECT count(*) FROM run_events WHERE event = 'expired'";
     let events = super::events::told(&stage).await;
-    let published = events.iter().filter(|told| told.event["event"] == "expired").count() as i64;
+    let published = events.iter().filter(|told| told.event["event"] == "expired").count();
+    let published = i64::try_from(published).unwrap();
     assert_eq!(stage.outside.number(told).await + published, 1, "once, with an event");
 }
 
@@ -128,7 +129,9 @@ async fn keeping<S: RunnerStore>(store: S, outside: &Outside) {
     assert_eq!((kept.lost, kept.returned), (8, 7), "{kept:?}");
     assert_eq!(keep_at_once(&store, half).await, Kept::default(), "a second look finds nothing");
     // A stop ends what is under way: asked for once, and after the grace all the same.
-    outside.execute("INSERT INTO pauses (id, scope, mode) VALUES ('p', 'platform', 'stop_now')").await;
+    outside
+        .execute("INSERT INTO pauses (id, scope, mode) VALUES ('p', 'platform', 'stop_now')")
+        .await;
     let before = start + SECOND * (RUNS / 2);
     let kept = keep_at_once(&store, before).await;
     assert_eq!((kept.stopped, kept.unconfirmed), (15, 0), "{kept:?}");

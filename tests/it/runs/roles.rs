@@ -26,7 +26,8 @@ async fn each_role_does_its_part_of_a_run_and_no_other() {
     until_answering(&runner).await;
     let publish = |task: &str| {
         let event = assignment(task, "a1", 1);
-        let told = guarded.publish(TASK_MUTATION, "task_mutation", &String::from_utf8_lossy(&event.body));
+        let told =
+            guarded.publish(TASK_MUTATION, "task_mutation", &String::from_utf8_lossy(&event.body));
         assert_eq!(told.code, Some(0), "{}", told.stderr);
     };
     let acme = client(&guarded, ACME_RUNS).await;
@@ -77,7 +78,11 @@ async fn each_role_does_its_part_of_a_run_and_no_other() {
                 .await;
             let errors = raw.errors().await;
             let wanted = format!("'Permissions Violation for Publish to \"{subject}\"'");
-            assert!(errors.iter().any(|error| error.contains(&wanted)), "{}: {errors:?}", role.user);
+            assert!(
+                errors.iter().any(|error| error.contains(&wanted)),
+                "{}: {errors:?}",
+                role.user
+            );
         }
     }
     worker.signal("TERM");

@@ -47,7 +47,8 @@ async fn every_postgres_statement_is_valid_and_walks_no_table_of_runs() {
         let prepare = format!("PREPARE {name} AS {sql}");
         sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut *connection).await.unwrap();
         let explain = format!("EXPLAIN EXECUTE {name}({nulls})");
-        for row in sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut *connection).await.unwrap() {
+        for row in sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut *connection).await.unwrap()
+        {
             let line: String = row.get(0);
             assert!(!line.contains("Seq Scan on runs"), "{name}: {line}");
         }

@@ -112,7 +112,10 @@ async fn whoever_names_organizations_gets_no_other(dialect: Dialect) {
     // The organization of the subject is the organization of the body, or nothing is done.
     let scoped = "claim.acme";
     let refused = ask(&client, scoped, of(json!([]))).await.unwrap_err();
-    assert_eq!((refused.code(), &refused.error["field"]), ("missing_field", &json!("organizations")));
+    assert_eq!(
+        (refused.code(), &refused.error["field"]),
+        ("missing_field", &json!("organizations"))
+    );
     for others in [json!(["globex"]), json!(["acme", "globex"]), json!([""])] {
         assert_eq!(refusal(&client, scoped, of(others)).await, "subject_mismatch");
     }

@@ -51,7 +51,8 @@ async fn a_claim_that_waits_is_answered_by_the_run_that_is_admitted(dialect: Dia
 
 async fn a_claim_that_waits_is_answered_by_the_slot_that_is_freed(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
-    let one = "INSERT INTO organization_limits (organization_id, active_runs_max) VALUES ('acme', 1)";
+    let one =
+        "INSERT INTO organization_limits (organization_id, active_runs_max) VALUES ('acme', 1)";
     stage.outside.execute(one).await;
     let (worker, client) = worker(&stage, &[NEVER]).await;
     for id in 1..=2 {

@@ -61,8 +61,7 @@ impl Guarded {
     pub async fn set() -> Self {
         let users = std::fs::read_to_string(repository().join("ops/nats/users.conf")).unwrap();
         let mut config = String::new();
-        let others =
-            ["worker", "control", "queue", "runner", "operator", "acme_runs", "acme"];
+        let others = ["worker", "control", "queue", "runner", "operator", "acme_runs", "acme"];
         for user in PRODUCERS.into_iter().chain(others) {
             let password = Role { user, inbox_prefix: "" }.password();
             let user = user.to_uppercase();
