@@ -44,7 +44,7 @@ CREATE FUNCTION queue_rank(
     kept smallint, producer text, actor_type text, reason text, requested_at timestamptz
 )
 RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN (extract(epoch FROM requested_at - '1970-01-01 00:00:00+00'::timestamptz) * 1000000)::bigint
+RETURN (date_part('epoch', requested_at - '1970-01-01 00:00:00+00'::timestamptz) * 1000000)::bigint
     + CASE queue_class(kept, producer, actor_type, reason)
         WHEN 0 THEN -4000000000000000000
         WHEN 1 THEN 0
@@ -184,58 +184,97 @@ END $$;
 -- Runs that are inserted, all of a statement at once: one row each for the projects and organizations
 -- they are of.
 CREATE FUNCTION queue_runs_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    under_way bigint;
 BEGIN
-    PERFORM queue_lock();
-    INSERT INTO queue_projects AS p
-        (organization_id, project_id, queued, active, head_rank, head_id)
-    SELECT r.organization_id, coalesce(r.project_id, ''),
-           count(*) FILTER (WHERE r.status = 'queued'),
-           count(*) FILTER (WHERE r.status <> 'queued'),
-           min(r.queue_rank) FILTER (WHERE r.status = 'queued'),
-           (array_agg(r.id ORDER BY r.queue_rank, r.id) FILTER (WHERE r.status = 'queued'))[1]
-    FROM (
-        SELECT i.id, i.organization_id, i.project_id, i.status,
-               queue_rank(i.queue_class, i.producer, i.actor_type, i.reason, i.requested_at)
-                   AS queue_rank
-        FROM inserted i
-        WHERE i.status IN ('queued', 'claimed', 'running')
-    ) r
-    GROUP BY r.organization_id, coalesce(r.project_id, '')
-    ON CONFLICT (organization_id, project_id) DO UPDATE
-    SET queued = p.queued + EXCLUDED.queued,
-        active = p.active + EXCLUDED.active,
-        (head_rank, head_id) = (
-            SELECT h.head_rank, h.head_id
-            FROM (VALUES (p.head_rank, p.head_id), (EXCLUDED.head_rank, EXCLUDED.head_id))
-                AS h (head_rank, head_id)
-            ORDER BY h.head_rank, h.head_id
-            LIMIT 1
-        );
-    INSERT INTO queue_organizations AS o (organization_id, queued, active, ready)
-    SELECT n.organization_id, n.queued, n.active, EXISTS (
-        SELECT FROM queue_projects p WHERE p.organization_id = n.organization_id AND p.ready
-    )
-    FROM (
-        SELECT i.organization_id,
-               count(*) FILTER (WHERE i.status = 'queued') AS queued,
-               count(*) FILTER (WHERE i.status <> 'queued') AS active
-        FROM inserted i
-        WHERE i.status IN ('queued', 'claimed', 'running')
-        GROUP BY i.organization_id
-    ) n
-    ON CONFLICT (organization_id) DO UPDATE
-    SET queued = o.queued + EXCLUDED.queued,
-        active = o.active + EXCLUDED.active,
-        ready = EXCLUDED.ready;
+    SELECT count(*) INTO under_way FROM inserted i WHERE i.status IN ('claimed', 'running');
     UPDATE queue_platform p
-    SET queued = p.queued + n.queued, active = p.active + n.active
-    FROM (
-        SELECT count(*) FILTER (WHERE i.status = 'queued') AS queued,
-               count(*) FILTER (WHERE i.status <> 'queued') AS active
-        FROM inserted i
-        WHERE i.status IN ('queued', 'claimed', 'running')
-    ) n
+    SET queued = p.queued + n.queued, active = p.active + under_way
+    FROM (SELECT count(*) AS queued FROM inserted i WHERE i.status = 'queued') n
     WHERE p.singleton;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the row of queue_platform is gone';
+    END IF;
+    -- With the queue locked nobody else makes these rows, so they are changed, and those that are
+    -- not there are made: ON CONFLICT would look at each twice.
+    WITH added AS MATERIALIZED (
+        SELECT r.organization_id, r.project_id,
+               count(*) FILTER (WHERE r.is_queued) AS queued,
+               count(*) FILTER (WHERE NOT r.is_queued) AS active,
+               min(r.queue_rank) FILTER (WHERE r.is_queued) AS head_rank,
+               (array_agg(r.id ORDER BY r.queue_rank, r.id) FILTER (WHERE r.is_queued))[1]
+                   AS head_id
+        FROM (
+            SELECT i.id, i.organization_id, coalesce(i.project_id, '') AS project_id,
+                   i.status = 'queued' AS is_queued,
+                   queue_rank(i.queue_class, i.producer, i.actor_type, i.reason, i.requested_at)
+                       AS queue_rank
+            FROM inserted i
+            WHERE i.status IN ('queued', 'claimed', 'running')
+        ) r
+        GROUP BY r.organization_id, r.project_id
+    ), changed AS (
+        UPDATE queue_projects p
+        SET queued = p.queued + a.queued,
+            active = p.active + a.active,
+            head_rank = CASE
+                WHEN p.head_id IS NULL OR (a.head_rank, a.head_id) < (p.head_rank, p.head_id)
+                THEN a.head_rank
+                ELSE p.head_rank
+            END,
+            head_id = CASE
+                WHEN p.head_id IS NULL OR (a.head_rank, a.head_id) < (p.head_rank, p.head_id)
+                THEN a.head_id
+                ELSE p.head_id
+            END
+        FROM added a
+        WHERE p.organization_id = a.organization_id AND p.project_id = a.project_id
+        RETURNING p.organization_id, p.ready
+    ), made AS (
+        INSERT INTO queue_projects
+            (organization_id, project_id, queued, active, head_rank, head_id)
+        SELECT a.organization_id, a.project_id, a.queued, a.active, a.head_rank, a.head_id
+        FROM added a
+        WHERE NOT EXISTS (
+            SELECT FROM queue_projects p
+            WHERE p.organization_id = a.organization_id AND p.project_id = a.project_id
+        )
+        RETURNING organization_id, ready
+    ), organizations AS MATERIALIZED (
+        SELECT n.organization_id, sum(n.queued) AS queued, sum(n.active) AS active,
+               bool_or(n.ready) AS ready
+        FROM (
+            SELECT a.organization_id, a.queued, a.active, false AS ready FROM added a
+            UNION ALL
+            SELECT c.organization_id, 0, 0, c.ready FROM changed c
+            UNION ALL
+            SELECT m.organization_id, 0, 0, m.ready FROM made m
+        ) n
+        GROUP BY n.organization_id
+    ), known AS (
+        UPDATE queue_organizations o
+        SET queued = o.queued + n.queued, active = o.active + n.active,
+            ready = o.ready OR n.ready
+        FROM organizations n
+        WHERE o.organization_id = n.organization_id
+    )
+    INSERT INTO queue_organizations (organization_id, queued, active, ready)
+    SELECT n.organization_id, n.queued, n.active, n.ready
+    FROM organizations n
+    WHERE NOT EXISTS (
+        SELECT FROM queue_organizations o WHERE o.organization_id = n.organization_id
+    );
+    -- What waits makes a project ready, or leaves it as it was; what is inserted under way may do the
+    -- opposite.
+    IF under_way > 0 THEN
+        UPDATE queue_organizations o
+        SET ready = EXISTS (
+            SELECT FROM queue_projects p WHERE p.organization_id = o.organization_id AND p.ready
+        )
+        WHERE o.organization_id IN (
+            SELECT i.organization_id FROM inserted i WHERE i.status IN ('claimed', 'running')
+        );
+    END IF;
     RETURN NULL;
 END $$;
 

@@ -29,7 +29,6 @@ pub(super) fn load(
     let mut layers = Layers {
         config: defaults(),
         sources: vec![Source::Default; SETTINGS.len()],
-        invalid: vec![false; SETTINGS.len()],
         faults: Vec::new(),
     };
     layers.file(named);
@@ -48,8 +47,6 @@ pub(super) fn load(
 struct Layers {
     config: Config,
     sources: Vec<Source>,
-    /// Settings that were set, and wrongly.
-    invalid: Vec<bool>,
     faults: Vec<Fault>,
 }
 
@@ -107,10 +104,7 @@ impl Layers {
     fn apply(&mut self, index: usize, text: &str, source: Source, name: &str) {
         match SETTINGS[index].apply(&mut self.config, text) {
             Ok(()) => self.sources[index] = source,
-            Err(what) => {
-                self.invalid[index] = true;
-                self.faults.push(Fault { source, what: format!("{name}: {what}") });
-            }
+            Err(what) => self.faults.push(Fault { source, what: format!("{name}: {what}") }),
         }
     }
 
@@ -124,9 +118,11 @@ impl Layers {
         for (index, setting) in SETTINGS.iter().enumerate() {
             let wanted =
                 setting.section == "limits" && !["mode", "enforced"].contains(&setting.key);
-            if wanted && self.sources[index] == Source::Default && !self.invalid[index] {
+            let name = setting.name();
+            // What is there and wrong has a fault of its own, whoever found it.
+            let of_it = |fault: &Fault| fault.what.starts_with(&format!("{name}: "));
+            if wanted && self.sources[index] == Source::Default && !self.faults.iter().any(of_it) {
                 let accepts = setting.accepts();
-                let name = setting.name();
                 let what =
                     format!("{name}: is missing, and has to be set in production: {accepts}");
                 self.faults.push(Fault { source: source.clone(), what });

@@ -3,6 +3,7 @@
 //! Beyond the trait it shows what it holds, lets outsiders act on it as they would on the tables,
 //! and fails on demand.
 
+mod room;
 mod state;
 
 use std::collections::{BTreeMap, HashMap};

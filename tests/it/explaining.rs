@@ -73,7 +73,7 @@ async fn an_event_is_explained_as_it_would_be_decided_and_nothing_is_written(dia
         assert_eq!(answer["outcome"]["outcome"], outcome, "{answer}");
         assert_eq!(answer["outcome"]["reason"], reason, "{answer}");
         assert_eq!(concluded(&answer), gate, "{answer}");
-        assert_eq!(answer["gates"].as_array().unwrap().len(), 7, "{answer}");
+        assert_eq!(answer["gates"].as_array().unwrap().len(), 8, "{answer}");
     }
     let ended =
         explained(&stage, &["--at", "2100-01-01T00:00:00Z"], &body(&by_agent("busy", "a6")));

@@ -193,7 +193,13 @@ async fn the_command_deletes_what_has_ended_and_says_how_much(dialect: Dialect) 
         let told = lines(&ended.stdout);
         let rows: Vec<_> =
             told.iter().map(|line| (line["table"].as_str(), line["rows"].as_u64())).collect();
-        let expected = [("wake_keys", 0), ("merged_wakes", 0), ("runs", 1), ("refused_wakes", 0)];
+        let expected = [
+            ("wake_keys", 0),
+            ("merged_wakes", 0),
+            ("runs", 1),
+            ("refused_wakes", 0),
+            ("intake_slots", 0),
+        ];
         assert_eq!(rows, expected.map(|(table, rows)| (Some(table), Some(rows))));
         assert!(told.iter().all(|line| line["deleted"] == deleted), "{told:?}");
         let left = stage.outside.number("SELECT count(*) FROM runs").await;

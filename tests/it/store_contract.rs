@@ -10,6 +10,7 @@ mod operators;
 mod payloads;
 mod races;
 mod refused;
+mod room;
 mod statements;
 mod subject;
 mod windows;

@@ -1,7 +1,7 @@
-//! `[log]`: what is logged, and how.
+//! `[log]`: what is logged, and how it looks.
 
-use super::super::LogFormat;
 use super::{Kind, Setting};
+use crate::config::LogFormat;
 use crate::error_text::one_line;
 use crate::telemetry::filter;
 

@@ -1,7 +1,8 @@
 //! Limits: what is asked and what is answered.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::organization;
 use super::requests::{operator, organization_if_any, why};
@@ -30,6 +31,7 @@ pub struct LimitsGetRequest {
 /// null.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = without_defaults)]
 pub struct LimitsSetRequest {
     /// Whose; `""` is the organization of events that name none. At most 256 bytes.
     #[serde(deserialize_with = "organization")]
@@ -88,6 +90,16 @@ impl LimitsSetRequest {
         .into_iter()
         .filter_map(|(dimension, limit)| Some((dimension, limit?)))
         .collect()
+    }
+}
+
+/// What is left out is left as it is: null, which the derived schema calls the default, is not that.
+fn without_defaults(schema: &mut Schema) {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
+        if let Some(property) = property.as_object_mut() {
+            property.remove("default");
+        }
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::super::sightings::{Sighting, see};
 use super::super::{
     BatchRecord, CountWindow, LaneCursor, LaneKey, MergedWake, NewRun, RecordError, RefusedWake,
-    RoomQuery, fault,
+    fault,
 };
 use crate::admission::decision::{DegradedReason, PriorOutcome};
 use crate::admission::facts::{
-    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Room, Scoped,
+    AgentStatus, CountedRuns, KeySightings, MergeBucket, Pauses, QueuedRuns, Scoped,
 };
-use crate::admission::intake::{Admitted, Slot};
+use crate::admission::intake::Admitted;
 use crate::admission::limits::OrganizationLimits;
 use crate::admission::{ALLOWANCE_WINDOW, COALESCE_WINDOW};
 use crate::wake::producer::ProducerClass;
@@ -163,7 +163,7 @@ pub(super) struct State {
     lanes: HashMap<(Arc<str>, u32), (UtcMicros, LaneCursor)>,
     pub(super) isolated: HashMap<WakeId, u32>,
     pub(super) limits: HashMap<OrganizationId, OrganizationLimits>,
-    intake: HashMap<Scoped<ProducerClass>, Admitted>,
+    pub(super) intake: HashMap<Scoped<ProducerClass>, Admitted>,
 }
 
 impl State {
@@ -296,35 +296,6 @@ impl State {
             }
         }
         counted
-    }
-
-    /// How full it is. Nothing here has a clock, so nothing is said of drains.
-    pub(super) fn room(&self, query: &RoomQuery) -> Room {
-        let mut room = Room::default();
-        for run in self.runs.values().filter(|run| run.status == RunStatus::Queued) {
-            room.queued_platform += 1;
-            if query.organizations.contains(&run.organization_id) {
-                *room.queued_organizations.entry(run.organization_id.clone()).or_default() += 1;
-            }
-            let Some(project) = &run.project_id else { continue };
-            let project = (run.organization_id.clone(), project.clone());
-            if query.projects.contains(&project) {
-                *room.queued_projects.entry(project).or_default() += 1;
-            }
-        }
-        let limits = |organization: &OrganizationId| {
-            Some((organization.clone(), *self.limits.get(organization)?))
-        };
-        room.limits = query.organizations.iter().filter_map(limits).collect();
-        for span in &query.intake {
-            let producer = (span.organization_id.clone(), span.producer);
-            let Some(admitted) = self.intake.get(&producer) else { continue };
-            let within = |(slot, _): &(Slot, u64)| (span.first..=span.last).contains(slot);
-            for (slot, wakes) in admitted.slots().filter(within) {
-                room.intake.entry(producer.clone()).or_default().add(slot, wakes);
-            }
-        }
-        room
     }
 
     /// Checks all of a batch, then does all of it: nothing of it is visible otherwise.

@@ -70,8 +70,13 @@ fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<
             "enum" if !wanted.as_array().unwrap().contains(value) => {
                 fault(format!("{value} is none of {wanted}"));
             }
-            "minimum" if value.as_f64() < wanted.as_f64() => fault(format!("{value} is too small")),
-            "maximum" if value.as_f64() > wanted.as_f64() => fault(format!("{value} is too large")),
+            // They say nothing of what is no number.
+            "minimum" if value.is_number() && value.as_f64() < wanted.as_f64() => {
+                fault(format!("{value} is too small"))
+            }
+            "maximum" if value.is_number() && value.as_f64() > wanted.as_f64() => {
+                fault(format!("{value} is too large"))
+            }
             "minLength" | "maxLength" => {
                 let length = value.as_str().map(|text| text.chars().count() as u64);
                 let limit = wanted.as_u64();

@@ -34,6 +34,7 @@ fn order_the_list_is_the_contracts() {
             (GateName::Duplicate, Posture::Hold),
             (GateName::Coalesce, Posture::Hold),
             (GateName::Allowance, Posture::Open),
+            (GateName::Capacity, Posture::Hold),
             (GateName::Insert, Posture::Hold),
         ]
     );

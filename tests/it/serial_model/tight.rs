@@ -71,9 +71,9 @@ fn generated_small_queues_are_met_full_and_with_room() {
     }
     for (what, at_least) in [
         ("queued", 500),
-        ("coalesced", 200),
+        ("coalesced", 50),
         ("deduplicated:windowed", 50),
-        ("refused:allowance_exhausted", 10),
+        ("refused:allowance_exhausted", 3),
         ("queued_runs.platform", 200),
         ("queued_runs.organization", 200),
         ("intake", 100),

@@ -2,7 +2,7 @@
 
 use wakegate::admission::GateName;
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, MergedRun, RecordError, Store as _, StoreError,
+    BatchRecord, CountWindow, LaneCursor, MergedRun, RecordError, RoomQuery, Store as _, StoreError,
 };
 
 use super::given::{
@@ -73,6 +73,7 @@ async fn answering<S: Subject>(subject: &S) -> Vec<GateName> {
         (GateName::Duplicate, store.read_keys(&[(acme, key("k"))]).await.map(drop)),
         (GateName::Coalesce, store.read_queued(&[&wake(1)]).await.map(drop)),
         (GateName::Allowance, store.read_counted(&[window], 100).await.map(drop)),
+        (GateName::Capacity, store.read_room(&RoomQuery::of([&wake(1)])).await.map(drop)),
     ];
     let mut answering = Vec::new();
     for (gate, answer) in answers {
@@ -93,6 +94,7 @@ async fn each_gates_read_fails_alone<S: Subject>(subject: S) {
         GateName::Duplicate,
         GateName::Coalesce,
         GateName::Allowance,
+        GateName::Capacity,
     ];
     assert_eq!(answering(&subject).await, all);
     for gate in all {

@@ -209,7 +209,8 @@ fn relation(gate: GateName) -> &'static str {
         GateName::Duplicate => "wake_keys",
         GateName::Coalesce => "mergeable_runs",
         GateName::Allowance => "counted_runs",
-        GateName::Capacity | GateName::Insert => unreachable!("reads nothing of its own"),
+        GateName::Capacity => "intake_slots",
+        GateName::Insert => unreachable!("reads nothing of its own"),
     }
 }
 
