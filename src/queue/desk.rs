@@ -241,6 +241,9 @@ async fn told(
 }
 
 fn enter<R>(line: &mut Line<Answer<R>>, arrived: Waiting<Answer<R>>) {
+    if line.is_full() {
+        line.leave(oneshot::Sender::is_closed);
+    }
     if let Err(refused) = line.enter(arrived) {
         let _ = refused.answer.send(Err(busy()));
     }

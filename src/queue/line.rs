@@ -85,12 +85,18 @@ impl<A> Line<A> {
         self.waiting.is_empty()
     }
 
+    /// Whether there is no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= self.waiters_max
+    }
+
     /// Lets somebody in at the end.
     ///
     /// # Errors
     /// It is full; whoever came is given back.
     pub fn enter(&mut self, waiting: Waiting<A>) -> Result<(), Waiting<A>> {
-        if self.waiting.len() >= self.waiters_max {
+        if self.is_full() {
             return Err(waiting);
         }
         self.waiting.push_back(waiting);

@@ -14,7 +14,7 @@ use crate::through_servers::stage::{Dialect, Stage};
 on_both_databases!(sixteen_runners_never_have_more_under_way_than_the_ceilings_allow);
 
 const RUNNERS: usize = 16;
-const RUNS: u128 = 150;
+const RUNS: u32 = 150;
 /// Of each organization; the last has none of its own.
 const CEILINGS: [(&str, Option<i64>); 4] =
     [("acme", Some(3)), ("globex", Some(1)), ("none", Some(0)), ("initech", None)];
@@ -94,7 +94,7 @@ async fn sixteen_runners_never_have_more_under_way_than_the_ceilings_allow(diale
     let done: usize = runners.join_all().await.into_iter().sum();
     let expected = RUNS as usize * 4 / 5;
     assert_eq!(done, expected, "{}", worker.told("all but those of the one that may have none"));
-    assert_eq!(depth(&stage.outside).await, (RUNS as i64 / 5, 0));
+    assert_eq!(depth(&stage.outside).await, (i64::from(RUNS / 5), 0));
 
     until_told(&stage).await;
     let told = told(&stage).await;

@@ -22,8 +22,8 @@ use crate::through_servers::story::assignment;
 on_both_databases!(killed_again_and_again_it_loses_no_run_and_starts_none_twice);
 
 const RUNNERS: usize = 6;
-const RUNS: usize = 240;
-const KILLS: usize = 6;
+const RUNS: u32 = 240;
+const KILLS: u32 = 6;
 
 /// What one runner knows of a run that it started.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ async fn kill_again_and_again(stage: &Stage) -> Worker {
     let ended = "SELECT count(*) FROM runs WHERE status NOT IN ('queued', 'claimed', 'running')";
     let mut worker = Some(start(stage).await);
     for kill in 1..=KILLS {
-        let least = (RUNS * kill / (KILLS + 2)) as i64;
+        let least = i64::from(RUNS * kill / (KILLS + 2));
         stage.until_number(ended, least).await;
         worker.take().expect("one runs").kill();
         worker = Some(start(stage).await);
@@ -105,7 +105,7 @@ async fn start(stage: &Stage) -> Worker {
 async fn killed_again_and_again_it_loses_no_run_and_starts_none_twice(dialect: Dialect) {
     let stage = Stage::set(dialect).await;
     for nth in 0..RUNS / 2 {
-        queue(&stage.outside, nth as u128 + 1, &format!("o{}", nth % 5)).await;
+        queue(&stage.outside, u128::from(nth) + 1, &format!("o{}", nth % 5)).await;
     }
     // The other half is admitted meanwhile.
     for nth in 0..RUNS / 2 {
@@ -119,7 +119,7 @@ async fn killed_again_and_again_it_loses_no_run_and_starts_none_twice(dialect: D
     }
     let worker = kill_again_and_again(&stage).await;
     let left = async || {
-        let all = stage.outside.run_count().await == RUNS as i64;
+        let all = stage.outside.run_count().await == i64::from(RUNS);
         (all && depth(&stage.outside).await == (0, 0)).then_some(())
     };
     until_some(left, || worker.told("not all of them ended")).await;
@@ -135,7 +135,7 @@ async fn killed_again_and_again_it_loses_no_run_and_starts_none_twice(dialect: D
 
     until_told(&stage).await;
     let rows = stage.outside.runs().await;
-    assert_eq!(rows.len(), RUNS, "each wake became one run");
+    assert_eq!(rows.len(), RUNS as usize, "each wake became one run");
     let mut events: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
     for told in told(&stage).await {

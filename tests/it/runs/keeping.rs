@@ -64,7 +64,8 @@ async fn what_waited_for_too_long_expires_once_and_is_never_started(dialect: Dia
     assert_eq!(status(&stage.outside, &late).await, "expired");
     let told = "SELECT count(*) FROM run_events WHERE event = 'expired'";
     let events = super::events::told(&stage).await;
-    let published = events.iter().filter(|told| told.event["event"] == "expired").count() as i64;
+    let published = events.iter().filter(|told| told.event["event"] == "expired").count();
+    let published = i64::try_from(published).unwrap();
     assert_eq!(stage.outside.number(told).await + published, 1, "once, with an event");
 }
 

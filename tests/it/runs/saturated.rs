@@ -67,7 +67,7 @@ async fn runners_are_answered_while_the_data_path_waits_for_a_lock() {
 }
 
 async fn runners_are_answered_while_a_backlog_is_decided(dialect: Dialect) {
-    const WAKES: usize = 2_000;
+    const WAKES: u32 = 2_000;
     let setting = Setting { partitions: LANES, batch_wakes_max: BATCH, ..Setting::default() };
     let stage = Stage::with(dialect, setting).await;
     let mut publishes = Vec::new();
@@ -82,7 +82,7 @@ async fn runners_are_answered_while_a_backlog_is_decided(dialect: Dialect) {
     let client = client_of(&stage).await;
     until_answering(&client).await;
     let (mut rounds, mut done) = (0, 0);
-    while stage.outside.run_count().await < WAKES as i64 {
+    while stage.outside.run_count().await < i64::from(WAKES) {
         rounds += 1;
         for run in claim(&client, 3, 1).await {
             ask(&client, "start", held(&run)).await.unwrap();
