@@ -22,6 +22,7 @@ use std::time::Duration;
 pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
 use crate::admission::Shadows;
 use crate::broker::TlsFiles;
+use crate::traces::{Endpoint, TraceHeaders};
 
 /// The file that is read where none is named, if it is there.
 pub const DEFAULT_FILE: &str = "wakegate.toml";
@@ -45,6 +46,8 @@ pub struct Config {
     pub gates: GatesConfig,
     /// `[control]`
     pub control: ControlConfig,
+    /// `[traces]`
+    pub traces: TracesConfig,
     /// `[shutdown]`
     pub shutdown: ShutdownConfig,
     /// `[log]`
@@ -134,6 +137,21 @@ pub struct ControlConfig {
     pub deadline: Duration,
     /// `control.requests_max`
     pub requests_max: u32,
+}
+
+/// Where spans are exported to.
+#[derive(Debug, Clone)]
+pub struct TracesConfig {
+    /// `traces.endpoint`; none means that there are no traces.
+    pub endpoint: Option<Endpoint>,
+    /// `traces.headers`
+    pub headers: TraceHeaders,
+    /// `traces.sample_ratio`
+    pub sample_ratio: f64,
+    /// `traces.timeout_ms`
+    pub timeout: Duration,
+    /// `traces.queue_spans_max`
+    pub queue_spans_max: usize,
 }
 
 /// Limits of the end.
@@ -293,6 +311,13 @@ impl Config {
                 connections_max: 0,
                 deadline: Duration::ZERO,
                 requests_max: 0,
+            },
+            traces: TracesConfig {
+                endpoint: None,
+                headers: TraceHeaders::default(),
+                sample_ratio: 0.0,
+                timeout: Duration::ZERO,
+                queue_spans_max: 0,
             },
             shutdown: ShutdownConfig { deadline: Duration::ZERO },
             log: LogConfig { format: LogFormat::Auto, level: String::new() },

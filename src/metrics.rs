@@ -16,7 +16,7 @@ use prometheus::{
     IntGaugeVec, Registry, TextEncoder,
 };
 
-pub use self::labels::{AllowanceReason, HoldCause, Stage, Violation};
+pub use self::labels::{AllowanceReason, HoldCause, Stage, TraceSpan, Violation};
 use self::register::Registrar;
 use crate::admission::{DuplicateKind, GateName, Refusal};
 use crate::outcome::OutcomeKind;
@@ -49,6 +49,7 @@ struct Families {
     redeliveries: IntCounter,
     wakes_lost: IntCounter,
     audit_publish_failures: IntCounter,
+    trace_spans: IntCounterVec,
     lane_pending: IntGaugeVec,
     lane_oldest_pending_seconds: GaugeVec,
     lane_owned: IntGaugeVec,
@@ -159,6 +160,11 @@ impl Metrics {
     /// The audit stream did not take an event.
     pub fn audit_publish_failed(&self) {
         self.0.audit_publish_failures.inc();
+    }
+
+    /// Something became of spans.
+    pub fn trace_spans(&self, what: TraceSpan, spans: u64) {
+        self.0.trace_spans.with_label_values(&[what.as_str()]).inc_by(spans);
     }
 
     /// Messages that a lane has still to receive or to acknowledge.

@@ -2,6 +2,7 @@
 //! looked for and until the work has ended.
 
 mod control;
+mod traces;
 
 use std::io;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::metrics::Metrics;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, TelemetryError};
 use crate::topology::Topology;
+use crate::traces::Tracer;
 use crate::worker::{Worker, WorkerError};
 
 /// How long requests for metrics and health may still take once the work has ended.
@@ -123,7 +125,9 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         shutdown.clone(),
     ));
     let controlling = control::start(loaded, &surroundings).await?;
-    let worked = work(config, topology, args, surroundings).await;
+    let (tracer, exporter) = traces::start(config, &surroundings);
+    let work = Box::pin(work(config, topology, args, tracer, surroundings.clone()));
+    let worked = traces::flushed(exporter, config, &surroundings, work).await;
     shutdown.finish();
     match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
         Ok(Some(Ok(Err(error)))) => error!(error = one_line(&error), "serving metrics failed"),
@@ -140,13 +144,16 @@ async fn work(
     config: &Config,
     topology: Topology,
     args: RunArgs,
+    tracer: Tracer,
     surroundings: Surroundings,
 ) -> Result<Exit, Failure> {
     let ended = match store(config)? {
         AnyStore::Postgres(store) => {
-            worker(config, topology, args, surroundings, store).run().await
+            worker(config, topology, args, tracer, surroundings, store).run().await
         }
-        AnyStore::Sqlite(store) => worker(config, topology, args, surroundings, store).run().await,
+        AnyStore::Sqlite(store) => {
+            worker(config, topology, args, tracer, surroundings, store).run().await
+        }
     };
     ended.map(|()| Exit::Done).map_err(|error| failure(config, &error))
 }
@@ -155,6 +162,7 @@ fn worker<S>(
     config: &Config,
     topology: Topology,
     args: RunArgs,
+    tracer: Tracer,
     surroundings: Surroundings,
     store: S,
 ) -> Worker<S> {
@@ -174,6 +182,7 @@ fn worker<S>(
             pin_timeout,
         },
         shadows: config.gates.shadows,
+        tracer,
         shutdown_deadline: config.shutdown.deadline,
         // Who ends once it has caught up takes what it gets, and lets nobody move lanes for it.
         spread: config.lanes.spread && !args.until_caught_up,

@@ -5,6 +5,7 @@ mod control;
 pub(super) mod gates;
 mod lanes;
 mod log;
+mod traces;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,7 +108,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 32] = [
+pub const SETTINGS: [Setting; 38] = [
     Setting {
         section: "nats",
         key: "url",
@@ -320,6 +321,12 @@ pub const SETTINGS: [Setting; 32] = [
     control::CONNECTIONS_MAX,
     control::DEADLINE,
     control::REQUESTS_MAX,
+    traces::ENDPOINT,
+    traces::PROTOCOL_OF_IT,
+    traces::HEADERS,
+    traces::SAMPLE_RATIO,
+    traces::TIMEOUT,
+    traces::QUEUE_SPANS_MAX,
     Setting {
         section: "shutdown",
         key: "deadline_ms",

@@ -110,8 +110,8 @@ fn each_setting_is_kept_where_it_is_read() {
             (_, "nats.credentials_file" | "nats.tls_ca_file" | "control.credentials_file") => creds,
             (_, "control.database_url") => "sqlite://the-same.db",
             (_, "nats.inbox_prefix") => "_INBOX_worker.a",
-            // Only together: see the test of the pair.
-            (_, "nats.tls_certificate_file" | "nats.tls_key_file") => continue,
+            // Only together: see the test of the pair. Of protocols there is but one.
+            (_, "nats.tls_certificate_file" | "nats.tls_key_file" | "traces.protocol") => continue,
             (_, "database.url") => "postgres://example/wakes",
             (_, "http.addr") => "[::]:1",
             (_, "streams.directory") => folder,
@@ -119,6 +119,9 @@ fn each_setting_is_kept_where_it_is_read() {
             (_, "gates.agent_status.mode" | "gates.pause.mode" | "gates.allowance.mode") => {
                 "shadow"
             }
+            (_, "traces.endpoint") => "https://otlp.example:4318/v1/traces",
+            (_, "traces.headers") => "authorization=secret",
+            (_, "traces.sample_ratio") => "0.5",
             (_, "log.format") => "json",
             (_, "log.level") => "warn,sqlx=off",
             (_, name) => panic!("no sample for {name}"),

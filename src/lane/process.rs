@@ -21,6 +21,7 @@ use crate::intake::{Delivery, LaneConsumer, Verdict};
 use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
+use crate::traces::{BatchTrace, Tracer};
 use crate::wake::decode::{Content, Event, RejectReason, Rejection, decode_at};
 
 /// After this many lost races the wakes of a batch go one per transaction.
@@ -61,6 +62,8 @@ pub struct Bench<S, A, C> {
     pub options: LaneOptions,
     /// Which gates only say what they would refuse.
     pub shadows: Shadows,
+    /// Makes the spans of a batch.
+    pub tracer: Tracer,
     /// What the lane waits for, if it holds.
     pub holding: tokio::sync::watch::Sender<Option<Holding>>,
 }
@@ -131,12 +134,28 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         works
     }
 
-    /// The one loop that retries: what is left is tried at some width until nothing is left.
+    /// Works what is decoded, and traces it.
     pub(super) async fn settle_all(
+        &self,
+        cursor: LaneCursor,
+        works: Vec<Work>,
+        delays: Delays,
+    ) -> BatchEnd {
+        let mut trace = self.tracer.batch(self.lane.lane, works.len(), &self.clock);
+        let end = self.settle_each(cursor, works, delays, &mut trace).await;
+        if let Some(mut trace) = trace {
+            trace.ended(end, &self.clock);
+        }
+        end
+    }
+
+    /// The one loop that retries: what is left is tried at some width until nothing is left.
+    async fn settle_each(
         &self,
         mut cursor: LaneCursor,
         mut works: Vec<Work>,
         mut delays: Delays,
+        trace: &mut Option<BatchTrace>,
     ) -> BatchEnd {
         let mut width = works.len();
         let mut races_lost = 0;
@@ -148,7 +167,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                     let events: Vec<_> =
                         outcomes.iter_mut().flat_map(Outcome::take_audit).collect();
                     let audited = self.audit(recorded, &events).await;
-                    self.settle(&settled, &outcomes, &audited).await;
+                    self.settle(&settled, &outcomes, &audited, trace).await;
                     cursor = moved;
                     width = width.saturating_mul(2);
                     races_lost = 0;
@@ -274,7 +293,13 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// Acknowledges by proof, tells whoever asked, and counts what is new.
-    async fn settle(&self, works: &[Work], outcomes: &[Outcome], audited: &Audited) {
+    async fn settle(
+        &self,
+        works: &[Work],
+        outcomes: &[Outcome],
+        audited: &Audited,
+        trace: &mut Option<BatchTrace>,
+    ) {
         let started = Instant::now();
         let mut permits = audited.permits();
         let mut report = report::Report::new(&self.metrics, self.clock.now());
@@ -293,6 +318,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                 self.consumer.tell(subject, record.clone()).await;
             }
             report.settled(&work.event, outcome);
+            if let Some(trace) = trace {
+                trace.settled(&work.event, outcome, &self.clock);
+            }
         }
         self.metrics.batch_stage(Stage::Settle, started.elapsed());
     }

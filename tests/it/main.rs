@@ -32,4 +32,5 @@ mod store_contract;
 mod through_servers;
 mod tidy;
 mod topology;
+mod traces;
 mod upgrades;

@@ -20,6 +20,7 @@ use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
 use wakegate::store::{LaneCursor, LaneKey, Store};
+use wakegate::traces::Tracer;
 use wakegate::wake::UtcMicros;
 use wakegate::wake::decode::Message;
 use wakegate::wake::token::token;
@@ -224,6 +225,7 @@ impl<S: Store> World<S> {
                 pin_timeout: Duration::from_secs(5),
             },
             shadows: Shadows::default(),
+            tracer: Tracer::off(),
             holding: watch::Sender::new(None),
             lane,
         };
@@ -255,6 +257,7 @@ impl<S: Store> World<S> {
                 subject: Arc::from(event.subject()),
                 body: event.body.clone(),
                 traceparent: event.traceparent.as_deref().map(Arc::from),
+                tracestate: None,
                 outcome_to: None,
             },
         }

@@ -17,6 +17,7 @@ use wakegate::lane::{Holding, Lane, LaneOptions};
 use wakegate::metrics::Metrics;
 use wakegate::shutdown::Shutdown;
 use wakegate::store::LaneKey;
+use wakegate::traces::Tracer;
 use wakegate::wake::UtcMicros;
 
 use super::audit::SimAudit;
@@ -157,6 +158,7 @@ impl Driver {
             lane: lane_key(me.lane),
             options: options(batch_wakes_max),
             shadows: Shadows::default(),
+            tracer: Tracer::off(),
             holding,
         };
         Lane::new(bench, Health::new(clock, 2, shutdown.clone()), shutdown.clone())
