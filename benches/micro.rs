@@ -29,6 +29,7 @@ use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
 use wakegate::store::memory::MemoryStore;
 use wakegate::store::{LaneCursor, LaneKey};
+use wakegate::traces::Tracer;
 use wakegate::wake::decode::{Content, Message, decode};
 use wakegate::wake::{UtcMicros, Wake};
 
@@ -96,6 +97,7 @@ fn messages() -> Vec<Message> {
             subject: Arc::from(event.subject.replacen("wakes.", "wakes.3.", 1)),
             body: event.body,
             traceparent: None,
+            tracestate: None,
             outcome_to: None,
         }
     };
@@ -167,6 +169,7 @@ fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
             ceilings: Some(ceilings()),
         },
         shadows: Shadows::default(),
+        tracer: Tracer::off(),
         holding: tokio::sync::watch::Sender::new(None),
         queue: wakegate::queue::work::Work::default(),
     }

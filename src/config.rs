@@ -23,6 +23,7 @@ pub use self::secret::{DatabaseUrl, Dialect, NatsServers, SecretUrl};
 use crate::admission::Shadows;
 use crate::admission::limits::Ceilings;
 use crate::broker::TlsFiles;
+use crate::traces::{Endpoint, TraceHeaders};
 
 /// The file that is read where none is named, if it is there.
 pub const DEFAULT_FILE: &str = "wakegate.toml";
@@ -50,6 +51,8 @@ pub struct Config {
     pub control: ControlConfig,
     /// `[queue]`
     pub queue: QueueConfig,
+    /// `[traces]`
+    pub traces: TracesConfig,
     /// `[shutdown]`
     pub shutdown: ShutdownConfig,
     /// `[log]`
@@ -213,6 +216,21 @@ pub struct QueueConfig {
     pub keeper_interval: Duration,
     /// `queue.look_again_ms`
     pub look_again: Duration,
+}
+
+/// Where spans are exported to.
+#[derive(Debug, Clone)]
+pub struct TracesConfig {
+    /// `traces.endpoint`; none means that there are no traces.
+    pub endpoint: Option<Endpoint>,
+    /// `traces.headers`
+    pub headers: TraceHeaders,
+    /// `traces.sample_ratio`
+    pub sample_ratio: f64,
+    /// `traces.timeout_ms`
+    pub timeout: Duration,
+    /// `traces.queue_spans_max`
+    pub queue_spans_max: usize,
 }
 
 /// Limits of the end.
@@ -394,6 +412,13 @@ impl Config {
                 cancel_grace: Duration::ZERO,
                 keeper_interval: Duration::ZERO,
                 look_again: Duration::ZERO,
+            },
+            traces: TracesConfig {
+                endpoint: None,
+                headers: TraceHeaders::default(),
+                sample_ratio: 0.0,
+                timeout: Duration::ZERO,
+                queue_spans_max: 0,
             },
             shutdown: ShutdownConfig { deadline: Duration::ZERO },
             log: LogConfig { format: LogFormat::Auto, level: String::new() },

@@ -170,6 +170,7 @@ pub(crate) mod tests {
                 subject: Arc::from("wakes.0.p.o.t"),
                 body: bytes::Bytes::new(),
                 traceparent: None,
+                tracestate: None,
                 outcome_to: None,
             },
             consumer_sequence: nth,

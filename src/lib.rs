@@ -10,6 +10,7 @@
 //! - [`audit`]: what operators subscribe to
 //! - [`intake`]: deliveries and their acknowledgement
 //! - [`lane`]: one lane's loop, from deliveries to acknowledgements
+//! - [`traces`]: the spans of a batch, and exporting them
 //! - [`explain`]: what would become of an event, told by the gates themselves
 //! - [`redrive`]: refused and rejected wakes, published again
 //! - [`topology`]: the streams and consumers that `streams/*.json` declares
@@ -43,5 +44,6 @@ pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod topology;
+pub mod traces;
 pub mod wake;
 pub mod worker;

@@ -19,7 +19,7 @@ use prometheus::{
 
 pub use self::labels::{
     AllowanceReason, ClaimAnswer, HoldCause, Overdue, QueueState, RequestAnswer, RunEventLabel,
-    Stage, Violation,
+    Stage, TraceSpan, Violation,
 };
 use self::register::Registrar;
 use crate::admission::{Dimension, DuplicateKind, GateName, Layer, Refusal};
@@ -55,6 +55,7 @@ struct Families {
     redeliveries: IntCounter,
     wakes_lost: IntCounter,
     audit_publish_failures: IntCounter,
+    trace_spans: IntCounterVec,
     lane_pending: IntGaugeVec,
     lane_oldest_pending_seconds: GaugeVec,
     lane_owned: IntGaugeVec,
@@ -176,6 +177,11 @@ impl Metrics {
     /// The audit stream did not take an event.
     pub fn audit_publish_failed(&self) {
         self.0.audit_publish_failures.inc();
+    }
+
+    /// Something became of spans.
+    pub fn trace_spans(&self, what: TraceSpan, spans: u64) {
+        self.0.trace_spans.with_label_values(&[what.as_str()]).inc_by(spans);
     }
 
     /// Messages that a lane has still to receive or to acknowledge.

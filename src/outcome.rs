@@ -148,6 +148,9 @@ pub struct OutcomeRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub traceparent: Option<Arc<str>>,
+    /// What vendors say beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<Arc<str>>,
     /// With `rejected`: the fault in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
@@ -360,6 +363,7 @@ impl OutcomeRecord {
             stream_sequence: envelope.sequence,
             idempotency_key: None,
             traceparent: envelope.traceparent.clone(),
+            tracestate: envelope.tracestate.clone(),
             fault: None,
             body_bytes: None,
             body_base64: None,

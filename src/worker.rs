@@ -29,6 +29,7 @@ use crate::queue::work::Work;
 use crate::shutdown::Shutdown;
 use crate::store::{Database, LaneKey, SchemaState, StoreError};
 use crate::topology::{StreamFacts, Topology, TopologyError};
+use crate::traces::Tracer;
 
 /// How often the servers are looked at for readiness.
 const PATROL: Duration = Duration::from_secs(2);
@@ -47,6 +48,8 @@ pub struct Worker<S> {
     pub lanes: LaneOptions,
     /// Which gates only say what they would refuse.
     pub shadows: Shadows,
+    /// Makes spans.
+    pub tracer: Tracer,
     /// Longest that the end may take once it was asked for.
     pub shutdown_deadline: Duration,
     /// Share the lanes with the other replicas.
@@ -192,6 +195,7 @@ impl<S: Database> Worker<S> {
                 },
                 options: self.lanes,
                 shadows: self.shadows,
+                tracer: self.tracer.clone(),
                 holding: tokio::sync::watch::Sender::new(None),
                 queue: self.queue.clone(),
             })

@@ -3,6 +3,7 @@
 
 mod control;
 mod queue;
+mod traces;
 
 use std::io;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use crate::queue::work::Work;
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, TelemetryError};
 use crate::topology::Topology;
+use crate::traces::Tracer;
 use crate::worker::{Worker, WorkerError};
 
 /// How long requests for metrics and health may still take once the work has ended.
@@ -129,7 +131,9 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
     ));
     let controlling = control::start(loaded, &surroundings).await?;
     let queueing = queue::start(config, &surroundings).await?;
-    let worked = work(config, topology, args, surroundings).await;
+    let (tracer, exporter) = traces::start(config, &surroundings);
+    let work = Box::pin(work(config, topology, args, tracer, surroundings.clone()));
+    let worked = traces::flushed(exporter, config, &surroundings, work).await;
     shutdown.finish();
     match tokio::time::timeout(HTTP_END_MAX, serving.join_next()).await {
         Ok(Some(Ok(Err(error)))) => error!(error = one_line(&error), "serving metrics failed"),
@@ -147,13 +151,16 @@ async fn work(
     config: &Config,
     topology: Topology,
     args: RunArgs,
+    tracer: Tracer,
     surroundings: Surroundings,
 ) -> Result<Exit, Failure> {
     let ended = match store(config)? {
         AnyStore::Postgres(store) => {
-            worker(config, topology, args, surroundings, store).run().await
+            worker(config, topology, args, tracer, surroundings, store).run().await
         }
-        AnyStore::Sqlite(store) => worker(config, topology, args, surroundings, store).run().await,
+        AnyStore::Sqlite(store) => {
+            worker(config, topology, args, tracer, surroundings, store).run().await
+        }
     };
     ended.map(|()| Exit::Done).map_err(|error| failure(config, &error))
 }
@@ -162,6 +169,7 @@ fn worker<S>(
     config: &Config,
     topology: Topology,
     args: RunArgs,
+    tracer: Tracer,
     surroundings: Surroundings,
     store: S,
 ) -> Worker<S> {
@@ -182,6 +190,7 @@ fn worker<S>(
             ceilings: config.limits.enforced(),
         },
         shadows: config.gates.shadows,
+        tracer,
         shutdown_deadline: config.shutdown.deadline,
         // Who ends once it has caught up takes what it gets, and lets nobody move lanes for it.
         spread: config.lanes.spread && !args.until_caught_up,

@@ -7,6 +7,7 @@ mod lanes;
 mod limits;
 mod log;
 mod queue;
+mod traces;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -109,7 +110,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 58] = [
+pub const SETTINGS: [Setting; 64] = [
     Setting {
         section: "nats",
         key: "url",
@@ -348,6 +349,12 @@ pub const SETTINGS: [Setting; 58] = [
     queue::CANCEL_GRACE_SECONDS,
     queue::KEEPER_INTERVAL,
     queue::LOOK_AGAIN,
+    traces::ENDPOINT,
+    traces::PROTOCOL_OF_IT,
+    traces::HEADERS,
+    traces::SAMPLE_RATIO,
+    traces::TIMEOUT,
+    traces::QUEUE_SPANS_MAX,
     Setting {
         section: "shutdown",
         key: "deadline_ms",

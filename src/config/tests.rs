@@ -118,8 +118,8 @@ fn each_setting_is_kept_where_it_is_read() {
             ) => creds,
             (_, "control.database_url" | "queue.database_url") => "sqlite://the-same.db",
             (_, "nats.inbox_prefix" | "queue.inbox_prefix") => "_INBOX_worker.a",
-            // Only together: see the test of the pair.
-            (_, "nats.tls_certificate_file" | "nats.tls_key_file") => continue,
+            // Only together: see the test of the pair. Of protocols there is but one.
+            (_, "nats.tls_certificate_file" | "nats.tls_key_file" | "traces.protocol") => continue,
             // Wants more to be set: see the tests of production.
             (_, "limits.mode") => continue,
             (_, "limits.version") => "2026-11-30",
@@ -134,6 +134,9 @@ fn each_setting_is_kept_where_it_is_read() {
                 | "gates.allowance.mode"
                 | "gates.capacity.mode",
             ) => "shadow",
+            (_, "traces.endpoint") => "https://otlp.example:4318/v1/traces",
+            (_, "traces.headers") => "authorization=secret",
+            (_, "traces.sample_ratio") => "0.5",
             (_, "log.format") => "json",
             (_, "log.level") => "warn,sqlx=off",
             (_, name) => panic!("no sample for {name}"),

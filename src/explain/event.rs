@@ -31,6 +31,7 @@ pub fn message(subject: &str, body: &str, at: UtcMicros) -> Message {
         subject: Arc::from(stored),
         body: Bytes::from(body.to_owned()),
         traceparent: None,
+        tracestate: None,
         outcome_to: None,
     }
 }

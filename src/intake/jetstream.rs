@@ -26,6 +26,7 @@ pub const PULL_EXPIRES: Duration = Duration::from_secs(1);
 /// Asks for the outcome.
 pub const OUTCOME_TO_HEADER: &str = "Wakegate-Outcome-To";
 const TRACEPARENT_HEADER: &str = "traceparent";
+const TRACESTATE_HEADER: &str = "tracestate";
 
 /// One lane's pull consumer.
 #[derive(Debug, Clone)]
@@ -270,6 +271,9 @@ fn delivery(
     let message = message.message;
     let headers = message.headers.as_ref();
     let reply = message.reply.as_deref().ok_or("a delivery without a reply subject")?;
+    let traceparent = header(headers, TRACEPARENT_HEADER);
+    // Without the one it says nothing.
+    let tracestate = traceparent.as_ref().and_then(|_| header(headers, TRACESTATE_HEADER));
     Ok(Delivery {
         consumer_sequence,
         deliveries,
@@ -285,7 +289,8 @@ fn delivery(
             stored_at_nanos,
             requested_at: UtcMicros::from_nanos(stored_at_nanos),
             subject: Arc::from(message.subject.as_str()),
-            traceparent: header(headers, TRACEPARENT_HEADER),
+            traceparent,
+            tracestate,
             outcome_to: header(headers, OUTCOME_TO_HEADER),
             body: message.payload,
         },

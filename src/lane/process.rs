@@ -23,6 +23,7 @@ use crate::metrics::{HoldCause, Metrics, Stage};
 use crate::outcome::OutcomeKind;
 use crate::queue::work::Work as Signal;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
+use crate::traces::{BatchTrace, Tracer};
 use crate::wake::decode::{BODY_BYTES_MAX, Content, Event, RejectReason, Rejection, decode_within};
 
 /// After this many lost races the wakes of a batch go one per transaction.
@@ -67,6 +68,8 @@ pub struct Bench<S, A, C> {
     pub options: LaneOptions,
     /// Which gates only say what they would refuse.
     pub shadows: Shadows,
+    /// Makes the spans of a batch.
+    pub tracer: Tracer,
     /// What the lane waits for, if it holds.
     pub holding: tokio::sync::watch::Sender<Option<Holding>>,
     /// Where it is announced that runs were queued.
@@ -156,12 +159,28 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         Asking { doubtful, ceilings: self.options.ceilings }
     }
 
-    /// The one loop that retries: what is left is tried at some width until nothing is left.
+    /// Works what is decoded, and traces it.
     pub(super) async fn settle_all(
+        &self,
+        cursor: LaneCursor,
+        works: Vec<Work>,
+        delays: Delays,
+    ) -> BatchEnd {
+        let mut trace = self.tracer.batch(self.lane.lane, works.len(), &self.clock);
+        let end = self.settle_each(cursor, works, delays, &mut trace).await;
+        if let Some(mut trace) = trace {
+            trace.ended(end, &self.clock);
+        }
+        end
+    }
+
+    /// The one loop that retries: what is left is tried at some width until nothing is left.
+    async fn settle_each(
         &self,
         mut cursor: LaneCursor,
         mut works: Vec<Work>,
         mut delays: Delays,
+        trace: &mut Option<BatchTrace>,
     ) -> BatchEnd {
         let mut width = works.len();
         let (mut races_lost, mut rooms_taken) = (0, 0);
@@ -173,7 +192,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                     let events: Vec<_> =
                         outcomes.iter_mut().flat_map(Outcome::take_audit).collect();
                     let audited = self.audit(recorded, &events).await;
-                    self.settle(&settled, &outcomes, &audited).await;
+                    self.settle(&settled, &outcomes, &audited, trace).await;
                     cursor = moved;
                     width = width.saturating_mul(2);
                     (races_lost, rooms_taken) = (0, 0);
@@ -316,7 +335,13 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     /// Acknowledges by proof, tells whoever asked, and counts what is new.
-    async fn settle(&self, works: &[Work], outcomes: &[Outcome], audited: &Audited) {
+    async fn settle(
+        &self,
+        works: &[Work],
+        outcomes: &[Outcome],
+        audited: &Audited,
+        trace: &mut Option<BatchTrace>,
+    ) {
         let started = Instant::now();
         let mut permits = audited.permits();
         let mut report = report::Report::new(&self.metrics, self.clock.now());
@@ -335,6 +360,9 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
                 self.consumer.tell(subject, record.clone()).await;
             }
             report.settled(&work.event, outcome);
+            if let Some(trace) = trace {
+                trace.settled(&work.event, outcome, &self.clock);
+            }
         }
         self.metrics.batch_stage(Stage::Settle, started.elapsed());
     }

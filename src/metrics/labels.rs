@@ -65,6 +65,20 @@ labels! {
 }
 
 labels! {
+    /// What became of a span.
+    TraceSpan {
+        /// The collector took it.
+        Exported = "exported",
+        /// The queue was full.
+        QueueFull = "queue_full",
+        /// The request that it was in failed.
+        Failed = "failed",
+        /// The collector took the request and not all of its spans.
+        Rejected = "rejected",
+    }
+}
+
+labels! {
     /// The stages of a batch.
     Stage {
         /// Bytes to wakes.

@@ -7,7 +7,9 @@ use prometheus::{
 };
 
 use super::Families;
-use super::labels::{AllowanceReason, HoldCause, KEYLESS_CAUSES, Stage, Violation, keyless_cause};
+use super::labels::{
+    AllowanceReason, HoldCause, KEYLESS_CAUSES, Stage, TraceSpan, Violation, keyless_cause,
+};
 use crate::admission::gates::capacity::BOUNDARIES;
 use crate::admission::{DuplicateKind, GateName, Layer, Refusal};
 use crate::outcome::OutcomeKind;
@@ -109,6 +111,7 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             "wakegate_audit_publish_failures_total",
             "Audit events that the audit stream did not take at an attempt.",
         ),
+        trace_spans: to.trace_spans(),
         lane_pending: to.lane_gauges(
             "wakegate_lane_pending",
             "Messages of a lane that are not yet delivered or not yet acknowledged.",
@@ -155,6 +158,15 @@ impl Registrar {
             }
         }
         family
+    }
+
+    fn trace_spans(&self) -> IntCounterVec {
+        self.counters(
+            "wakegate_trace_spans_total",
+            "Spans of traces, by what became of them.",
+            "result",
+            TraceSpan::ALL.iter().map(|result| result.as_str()),
+        )
     }
 
     fn would_refuse(&self) -> IntCounterVec {

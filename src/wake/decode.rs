@@ -40,6 +40,8 @@ pub struct Message {
     pub body: Bytes,
     /// Header `traceparent`, if present.
     pub traceparent: Option<Arc<str>>,
+    /// Header `tracestate`, if present beside it.
+    pub tracestate: Option<Arc<str>>,
     /// Header `Wakegate-Outcome-To`, if present.
     pub outcome_to: Option<Arc<str>>,
 }
@@ -77,6 +79,8 @@ pub struct Envelope {
     pub outcome_to_ignored: bool,
     /// `traceparent`, where it is of the W3C form.
     pub traceparent: Option<Arc<str>>,
+    /// `tracestate`, where there is a `traceparent` and it can be one.
+    pub tracestate: Option<Arc<str>>,
 }
 
 /// What the body of an event says.
@@ -214,6 +218,9 @@ fn envelope(message: &Message, requested_at: UtcMicros, subject: &Subject<'_>) -
     let honoured = |to: &&Arc<str>| headers::may_take_outcomes(to);
     let outcome_to = message.outcome_to.as_ref().filter(honoured).cloned();
     let is_traceparent = |value: &&Arc<str>| headers::is_traceparent(value);
+    let is_tracestate = |value: &&Arc<str>| headers::is_tracestate(value);
+    let traceparent = message.traceparent.as_ref().filter(is_traceparent).cloned();
+    let tracestate = traceparent.as_ref().and(message.tracestate.as_ref());
     Envelope {
         id: WakeId::derive(&message.stream, message.sequence, message.stored_at_nanos),
         stream: Arc::clone(&message.stream),
@@ -225,7 +232,8 @@ fn envelope(message: &Message, requested_at: UtcMicros, subject: &Subject<'_>) -
         organization_token: Arc::from(subject.organization_token()),
         outcome_to_ignored: message.outcome_to.is_some() && outcome_to.is_none(),
         outcome_to,
-        traceparent: message.traceparent.as_ref().filter(is_traceparent).cloned(),
+        tracestate: tracestate.filter(is_tracestate).cloned(),
+        traceparent,
     }
 }
 

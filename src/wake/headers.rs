@@ -9,6 +9,9 @@ const TRACEPARENT_BYTES: usize = 55;
 /// Most bytes of a `traceparent` of a version yet to come; the standard names no limit.
 const TRACEPARENT_BYTES_MAX: usize = 256;
 
+/// Most bytes of a `tracestate`: what W3C Trace Context asks everybody to pass on at least.
+const TRACESTATE_BYTES_MAX: usize = 512;
+
 /// Whether a `Wakegate-Outcome-To` is honoured. The client library would pass empty tokens and
 /// wildcards on, and the server cuts the connection over a line that is too long.
 pub(super) fn may_take_outcomes(subject: &str) -> bool {
@@ -16,6 +19,14 @@ pub(super) fn may_take_outcomes(subject: &str) -> bool {
         && OUTCOME_PREFIXES.iter().any(|prefix| subject.starts_with(prefix))
         && !subject.contains(|c: char| c.is_whitespace() || c.is_control())
         && subject.split('.').all(|token| !matches!(token, "" | "*" | ">"))
+}
+
+/// Whether this can be a `tracestate`: printable ASCII of a bounded length. What its vendors put
+/// there is theirs.
+pub(super) fn is_tracestate(value: &str) -> bool {
+    !value.is_empty()
+        && value.len() <= TRACESTATE_BYTES_MAX
+        && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
 /// Whether this is a `traceparent` as W3C Trace Context level 1 has it; a version above 00 may go
@@ -81,6 +92,20 @@ mod tests {
             ("$JS.API.STREAM.DELETE.WAKES", false),
         ] {
             assert_eq!(may_take_outcomes(subject), honoured, "{subject:?}");
+        }
+    }
+
+    #[test]
+    fn a_tracestate_is_short_and_printable() {
+        for (value, kept) in [
+            ("vendor=a,other=b c".to_owned(), true),
+            ("a=1".repeat(170), true),
+            ("a=1".repeat(171), false),
+            (String::new(), false),
+            ("a=\n".to_owned(), false),
+            ("a=ä".to_owned(), false),
+        ] {
+            assert_eq!(is_tracestate(&value), kept, "{value:?}");
         }
     }
 

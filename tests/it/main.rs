@@ -40,4 +40,5 @@ mod terminals;
 mod through_servers;
 mod tidy;
 mod topology;
+mod traces;
 mod upgrades;

@@ -26,6 +26,7 @@ pub(crate) fn message_on(subject: &str, body: impl Into<Bytes>) -> Message {
         subject: Arc::from(subject),
         body: body.into(),
         traceparent: None,
+        tracestate: None,
         outcome_to: None,
     }
 }

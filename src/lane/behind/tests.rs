@@ -10,6 +10,7 @@ use crate::lane::LaneOptions;
 use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
 use crate::store::{BatchRecord, LaneKey};
+use crate::traces::Tracer;
 use crate::wake::UtcMicros;
 
 /// A lane of which the stream keeps every message up to 9.
@@ -98,6 +99,7 @@ async fn decided(sequence: u64) -> Bench<MemoryStore, MemoryAudit, Kept> {
             ceilings: None,
         },
         shadows: Shadows::default(),
+        tracer: Tracer::off(),
         holding: tokio::sync::watch::Sender::new(None),
         queue: crate::queue::work::Work::default(),
     }

@@ -148,7 +148,7 @@ fn each_fault_of_a_file_is_named_with_its_line() {
         ("[lane]\nbatch_wakes_max = 5\n", "1: there is no section lane; did you mean lanes?"),
         (
             "[colours]\n",
-            "1: there is no section colours; there are nats, database, http, streams, lanes, gates, limits, control, queue, shutdown, log",
+            "1: there is no section colours; there are nats, database, http, streams, lanes, gates, limits, control, queue, traces, shutdown, log",
         ),
         (
             "batch_wakes_max = 5\n",

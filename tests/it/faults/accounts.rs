@@ -154,6 +154,7 @@ pub async fn messages(stage: &Stage) -> Vec<Message> {
             subject: Arc::from(message.subject.as_str()),
             body: message.payload,
             traceparent: None,
+            tracestate: None,
             outcome_to: None,
         })
         .collect()

@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod cluster;
+pub mod collector;
 pub mod command;
 pub mod flaky;
 pub mod golden;

@@ -21,6 +21,7 @@ use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
 use wakegate::store::{LaneCursor, LaneKey, Store};
+use wakegate::traces::Tracer;
 use wakegate::wake::UtcMicros;
 use wakegate::wake::decode::Message;
 use wakegate::wake::token::token;
@@ -226,6 +227,7 @@ impl<S: Store> World<S> {
                 ceilings: Some(Config::default().limits.ceilings),
             },
             shadows: Shadows::default(),
+            tracer: Tracer::off(),
             holding: watch::Sender::new(None),
             queue: wakegate::queue::work::Work::default(),
             component: Arc::from("worker-of-a-test"),
@@ -259,6 +261,7 @@ impl<S: Store> World<S> {
                 subject: Arc::from(event.subject()),
                 body: event.body.clone(),
                 traceparent: event.traceparent.as_deref().map(Arc::from),
+                tracestate: None,
                 outcome_to: None,
             },
         }

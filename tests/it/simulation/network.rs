@@ -317,6 +317,7 @@ impl Inside {
                 subject: Arc::from(event.subject.as_str()),
                 body: event.body.clone(),
                 traceparent: None,
+                tracestate: None,
                 outcome_to: event.asked.then(|| Arc::from(format!("_INBOX.sim.{index}"))),
             },
             consumer_sequence: sent.consumer_sequence,

@@ -18,6 +18,7 @@ use wakegate::lane::{Holding, Lane, LaneOptions};
 use wakegate::metrics::Metrics;
 use wakegate::shutdown::Shutdown;
 use wakegate::store::LaneKey;
+use wakegate::traces::Tracer;
 use wakegate::wake::UtcMicros;
 
 use super::audit::SimAudit;
@@ -170,6 +171,7 @@ impl Driver {
             lane: lane_key(me.lane),
             options: options(&plan),
             shadows: Shadows::default(),
+            tracer: Tracer::off(),
             holding,
             queue: wakegate::queue::work::Work::default(),
         };
