@@ -118,10 +118,15 @@ fn each_setting_is_kept_where_it_is_read() {
             ) => creds,
             (_, "control.database_url" | "queue.database_url") => "sqlite://the-same.db",
             (_, "nats.inbox_prefix" | "queue.inbox_prefix") => "_INBOX_worker.a",
-            // Only together: see the test of the pair. Of protocols there is but one.
-            (_, "nats.tls_certificate_file" | "nats.tls_key_file" | "traces.protocol") => continue,
-            // Wants more to be set: see the tests of production.
-            (_, "limits.mode") => continue,
+            // Only together: see the test of the pair, and those of production. Of protocols there is
+            // but one.
+            (
+                _,
+                "nats.tls_certificate_file"
+                | "nats.tls_key_file"
+                | "traces.protocol"
+                | "limits.mode",
+            ) => continue,
             (_, "limits.version") => "2026-11-30",
             (_, "database.url") => "postgres://example/wakes",
             (_, "http.addr") => "[::]:1",
@@ -204,7 +209,7 @@ fn seed_003_in_production_every_ceiling_that_is_missing_or_invalid_is_named_at_o
     assert_eq!(wrong.len(), missing.len(), "{wrong:?}");
     for (line, fault) in [
         (3, "limits.queued_runs_platform_max: -1 is out of range"),
-        (4, "limits.waiting_seconds_max: is no whole number"),
+        (4, "limits.waiting_seconds_max: wants a whole number"),
     ] {
         let named = wrong.iter().filter(|said| said.contains(fault)).collect::<Vec<_>>();
         assert_eq!(named.len(), 1, "{fault} in {wrong:?}");
