@@ -36,9 +36,9 @@ fn redrive(stage: &Stage, arguments: &[&str]) -> Ended {
 /// Messages of `WAKES` as which these wakes were published again, by the header that says so.
 async fn published_again(stage: &Stage) -> Vec<(String, u64)> {
     let mut stream = stage.context.get_stream("WAKES").await.unwrap();
-    let state = stream.info().await.unwrap().state.clone();
+    let holds = stream.info().await.unwrap().state.clone();
     let mut found = Vec::new();
-    for sequence in state.first_sequence..=state.last_sequence {
+    for sequence in holds.first_sequence..=holds.last_sequence {
         let Ok(message) = stream.get_raw_message(sequence).await else { continue };
         if let Some(of) = message.headers.get("Wakegate-Redrive-Of") {
             found.push((of.as_str().to_owned(), sequence));
