@@ -107,7 +107,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 54] = [
+pub const SETTINGS: [Setting; 53] = [
     Setting {
         section: "nats",
         key: "url",
@@ -331,7 +331,6 @@ pub const SETTINGS: [Setting; 54] = [
     queue::ENABLED,
     queue::NATS_URL,
     queue::CREDENTIALS_FILE,
-    queue::INBOX_PREFIX,
     queue::DATABASE_URL,
     queue::CONNECTIONS_MAX,
     queue::DEADLINE,

@@ -116,11 +116,9 @@ fn each_setting_is_kept_where_it_is_read() {
                 | "queue.credentials_file",
             ) => creds,
             (_, "control.database_url" | "queue.database_url") => "sqlite://the-same.db",
-            (_, "nats.inbox_prefix" | "queue.inbox_prefix") => "_INBOX_worker.a",
-            // Only together: see the test of the pair.
-            (_, "nats.tls_certificate_file" | "nats.tls_key_file") => continue,
-            // Wants more to be set: see the tests of production.
-            (_, "limits.mode") => continue,
+            (_, "nats.inbox_prefix") => "_INBOX_worker.a",
+            // Only together: see the test of the pair, and those of production.
+            (_, "nats.tls_certificate_file" | "nats.tls_key_file" | "limits.mode") => continue,
             (_, "limits.version") => "2026-11-30",
             (_, "database.url") => "postgres://example/wakes",
             (_, "http.addr") => "[::]:1",
