@@ -131,7 +131,7 @@ mod tests {
             max in 1_u32..8,
         ) {
             let admitted = admitted(&slots);
-            let fits = (slot..).find(|at| plainly(&admitted, *at) < u64::from(max)).map(Slot);
+            let fits = (slot..slot + 100).find(|at| plainly(&admitted, *at) < u64::from(max)).map(Slot);
             prop_assert_eq!(admitted.fits_in(Slot(slot), max), fits);
         }
 

@@ -1,5 +1,7 @@
 //! `wakegate limits` and `wakegate limits set`.
 
+use std::fmt::Write as _;
+
 use clap::{Args, Subcommand};
 
 use super::operators::{Signature, colours, on_store, organization, print_as};
@@ -163,13 +165,14 @@ pub fn table(reply: &LimitsReply, width: u16, colours: bool) -> String {
     }
     text.push('\n');
     if let Some(own) = &reply.own {
-        text.push_str(&format!(
-            "set at {} by {}: {}; weight {}\n",
+        let _ = writeln!(
+            text,
+            "set at {} by {}: {}; weight {}",
             seconds(own.updated_at),
             own.actor.as_deref().map_or_else(|| "-".into(), shown),
             own.reason.as_deref().map_or_else(|| "-".into(), shown),
             own.weight,
-        ));
+        );
     }
     let columns = [
         ("limit", Side::Left),

@@ -3,7 +3,7 @@
 use super::{Gate, GateName, Posture, Verdict};
 use crate::admission::decision::{Decision, Overload, Refusal, Retry};
 use crate::admission::facts::{Drain, Facts, ReadFailure, Room};
-use crate::admission::intake::{SLOTS, Slot};
+use crate::admission::intake::{Admitted, SLOTS, Slot};
 use crate::admission::limits::{Ceilings, Dimension, Effective};
 use crate::admission::sight::Sight;
 use crate::wake::Wake;
@@ -171,7 +171,7 @@ fn sight(facts: &Facts, wake: &Wake) -> Result<Sight, ReadFailure> {
             .with(&format!("{}.layer", look.boundary.as_str()), look.limit.layer.as_str());
     }
     let producer = (wake.organization_id.clone(), wake.producer.class());
-    let slots = room.intake.get(&producer).into_iter().flat_map(|admitted| admitted.slots());
+    let slots = room.intake.get(&producer).into_iter().flat_map(Admitted::slots);
     // A slot that holds something comes into the minutes of a wake, is its own, and leaves them.
     let edges = slots.flat_map(|(slot, _)| {
         [slot.near().0, slot, slot.later(1), slot.later(SLOTS)].map(Slot::start)

@@ -6,6 +6,8 @@ use crate::admission::limits::Dimension;
 use crate::config::{Config, LimitsMode};
 use crate::wake::decode::BODY_BYTES_MAX;
 
+const _: () = assert!(BODY_BYTES_MAX == 262_144, "no event is larger than the decoder takes");
+
 const fn setting(
     key: &'static str,
     default: Option<&'static str>,
@@ -106,6 +108,6 @@ ceilings! {
     INTAKE: Intake = "6000000" up to u32::MAX,
         "Most runs that the events of one producer may make in one organization in any 60 seconds \
          of the stream's clock.";
-    EVENT_BYTES: EventBytes = "262144" up to BODY_BYTES_MAX as u32,
+    EVENT_BYTES: EventBytes = "262144" up to 262_144,
         "Most bytes of one event's body; a larger one is rejected as `too_large`.";
 }

@@ -11,6 +11,7 @@ use super::timestamp::Timestamp;
 use super::writes::refused;
 use crate::admission::facts::{Drain, Room};
 use crate::admission::intake::Slot;
+use crate::wake::OrganizationId;
 
 pub(super) async fn read(sessions: &Sessions, asked: &RoomQuery) -> Result<Room, StoreError> {
     let rows = sessions.read("the read of room", || statement(asked)).await?;
@@ -34,7 +35,7 @@ pub(super) async fn take(
 }
 
 fn statement(asked: &RoomQuery) -> Prepared {
-    let organizations: Vec<&str> = asked.organizations.iter().map(|org| org.as_str()).collect();
+    let organizations: Vec<&str> = asked.organizations.iter().map(OrganizationId::as_str).collect();
     let (project_organizations, projects): (Vec<&str>, Vec<&str>) =
         asked.projects.iter().map(|(org, project)| (org.as_str(), project.as_str())).unzip();
     let (intake_organizations, producers): (Vec<&str>, Vec<&str>) = asked
