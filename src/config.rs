@@ -194,8 +194,6 @@ pub struct QueueConfig {
     pub nats_url: Option<NatsServers>,
     /// `queue.credentials_file`; none means `nats.credentials_file`.
     pub credentials_file: Option<PathBuf>,
-    /// `queue.inbox_prefix`; none means `nats.inbox_prefix`.
-    pub inbox_prefix: Option<String>,
     /// `queue.database_url`; none means `database.url`.
     pub database_url: Option<DatabaseUrl>,
     /// `queue.connections_max`
@@ -401,7 +399,6 @@ impl Config {
                 enabled: true,
                 nats_url: None,
                 credentials_file: None,
-                inbox_prefix: None,
                 database_url: None,
                 connections_max: 0,
                 deadline: Duration::ZERO,

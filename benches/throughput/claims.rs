@@ -142,7 +142,7 @@ async fn claim_some<S: QueueStore>(
             runner: RunnerId::parse("bench")?,
             runs_max: 1,
             organizations: Vec::new(),
-            lease_until: now + Duration::from_secs(3_600),
+            lease_until: now + Duration::from_hours(1),
             now,
             platform_active_max: u32::MAX,
             organization_active_max: u32::MAX,

@@ -133,7 +133,7 @@ impl Stage {
             for nth in 1..=runs {
                 let event = json!({
                     "type": "task.mutated.v1", "organization_id": organization,
-                    "task_id": format!("T-{nth}"), "new_assignee_agent_profile_id": "builder",
+                    "task_id": format!("R-{nth}"), "new_assignee_agent_profile_id": "builder",
                     "assignment_generation": 1,
                 });
                 let outcome = self.publish("task_mutation", &event.to_string()).await?;

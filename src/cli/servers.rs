@@ -51,6 +51,11 @@ pub(super) fn control_broker_options(config: &Config) -> BrokerOptions {
     BrokerOptions { url, credentials_file, name: "wakegate control".to_owned(), ..nats }
 }
 
+/// How to connect to NATS for telling what becomes of runs, as the worker.
+pub(super) fn events_broker_options(config: &Config) -> BrokerOptions {
+    BrokerOptions { name: "wakegate events".to_owned(), ..broker_options(config) }
+}
+
 /// How to connect to NATS for answering runners.
 pub(super) fn queue_broker_options(config: &Config) -> BrokerOptions {
     let queue = &config.queue;
@@ -59,9 +64,7 @@ pub(super) fn queue_broker_options(config: &Config) -> BrokerOptions {
         Some(url) => (url.expose(), queue.credentials_file.clone()),
         None => (nats.url, queue.credentials_file.clone().or(nats.credentials_file)),
     };
-    let inbox_prefix = queue.inbox_prefix.clone().unwrap_or(nats.inbox_prefix);
-    let name = "wakegate queue".to_owned();
-    BrokerOptions { url, credentials_file, inbox_prefix, name, ..nats }
+    BrokerOptions { url, credentials_file, name: "wakegate queue".to_owned(), ..nats }
 }
 
 /// One attempt to connect, for a command that a person waits for.

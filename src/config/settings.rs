@@ -110,7 +110,7 @@ impl Setting {
 }
 
 /// Every setting, by section.
-pub const SETTINGS: [Setting; 64] = [
+pub const SETTINGS: [Setting; 63] = [
     Setting {
         section: "nats",
         key: "url",
@@ -338,7 +338,6 @@ pub const SETTINGS: [Setting; 64] = [
     queue::ENABLED,
     queue::NATS_URL,
     queue::CREDENTIALS_FILE,
-    queue::INBOX_PREFIX,
     queue::DATABASE_URL,
     queue::CONNECTIONS_MAX,
     queue::DEADLINE,

@@ -117,7 +117,7 @@ fn each_setting_is_kept_where_it_is_read() {
                 | "queue.credentials_file",
             ) => creds,
             (_, "control.database_url" | "queue.database_url") => "sqlite://the-same.db",
-            (_, "nats.inbox_prefix" | "queue.inbox_prefix") => "_INBOX_worker.a",
+            (_, "nats.inbox_prefix") => "_INBOX_worker.a",
             // Only together: see the test of the pair, and those of production. Of protocols there is
             // but one.
             (

@@ -89,11 +89,7 @@ pub(super) fn families(to: Registrar, lanes: u32) -> Families {
             HoldCause::ALL.iter().map(|cause| cause.as_str()),
         ),
         batch_seconds: to.stages(),
-        batch_wakes: to.histogram(
-            "wakegate_batch_wakes",
-            "Wakes in one batch.",
-            &BATCH_WAKES,
-        ),
+        batch_wakes: to.histogram("wakegate_batch_wakes", "Wakes in one batch.", &BATCH_WAKES),
         wake_latency_seconds: to.histogram(
             "wakegate_wake_latency_seconds",
             "Seconds from a wake being stored on the stream to its outcome being durable.",

@@ -6,9 +6,11 @@ use tracing::error;
 
 use super::Surroundings;
 use crate::admission::limits::Dimension;
-use crate::broker::{self, Broker};
+use crate::broker::{self, Broker, BrokerOptions};
 use crate::cli::Failure;
-use crate::cli::servers::{AnyStore, broker_failure, queue_broker_options, queue_store};
+use crate::cli::servers::{
+    AnyStore, broker_failure, events_broker_options, queue_broker_options, queue_store,
+};
 use crate::config::Config;
 use crate::error_text::one_line;
 use crate::queue::answers::{Claims, Reports, Runs, RunsOptions};
@@ -18,6 +20,12 @@ use crate::queue::keepers::Keepers;
 use crate::queue::work::Work;
 use crate::queue::{service, signal};
 use crate::store::runners::RunnerStore;
+
+/// The queue's connections to NATS.
+struct Brokers {
+    answering: Broker,
+    telling: Broker,
+}
 
 type Queueing = JoinSet<Result<(), async_nats::Error>>;
 
@@ -29,18 +37,25 @@ pub(super) async fn start(
     if !config.queue.enabled {
         return Ok(JoinSet::new());
     }
-    let broker = broker::connect(&queue_broker_options(config)).await;
-    let broker = broker.map_err(|error| broker_failure(&error))?;
+    // Discovery is answered wherever it is told to, so what answers may publish into inboxes only, and
+    // what publishes answers nobody.
+    let connect = async |options: BrokerOptions| {
+        broker::connect(&options).await.map_err(|error| broker_failure(&error))
+    };
+    let brokers = Brokers {
+        answering: connect(queue_broker_options(config)).await?,
+        telling: connect(events_broker_options(config)).await?,
+    };
     Ok(match queue_store(config)? {
-        AnyStore::Postgres(store) => spawn(config, surroundings, broker, store),
-        AnyStore::Sqlite(store) => spawn(config, surroundings, broker, store),
+        AnyStore::Postgres(store) => spawn(config, surroundings, brokers, store),
+        AnyStore::Sqlite(store) => spawn(config, surroundings, brokers, store),
     })
 }
 
 fn spawn<S: RunnerStore>(
     config: &Config,
     surroundings: &Surroundings,
-    broker: Broker,
+    brokers: Brokers,
     store: S,
 ) -> Queueing {
     let queue = &config.queue;
@@ -77,7 +92,7 @@ fn spawn<S: RunnerStore>(
 
     let publisher = Publisher {
         store: store.clone(),
-        context: broker.jetstream(),
+        context: brokers.telling.jetstream(),
         deadline: config.nats.request_timeout,
         interval: queue.keeper_interval,
         clock: clock.clone(),
@@ -85,12 +100,18 @@ fn spawn<S: RunnerStore>(
         metrics: metrics.clone(),
     };
     queueing.spawn(ending(publisher.run(shutdown.clone())));
-    queueing.spawn(signal::exchange(broker.client.clone(), signals.clone(), shutdown.clone()));
+    queueing.spawn(signal::exchange(
+        brokers.telling.client.clone(),
+        signals.clone(),
+        shutdown.clone(),
+    ));
 
     let reports = Reports { work: signals.here, told, metrics };
     let runs = Runs::new(store, desk, clock, options, reports);
     let requests_max = queue.requests_max as usize;
-    queueing.spawn(async move { service::serve(runs, &broker, requests_max, &shutdown).await });
+    queueing.spawn(async move {
+        service::serve(runs, &brokers.answering, requests_max, &shutdown).await
+    });
     queueing
 }
 
@@ -110,7 +131,7 @@ pub(super) async fn end(mut queueing: Queueing) {
         match ended {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => {
-                error!(error = one_line(fault.as_ref()), "the queue's service failed")
+                error!(error = one_line(fault.as_ref()), "the queue's service failed");
             }
             Err(fault) => error!(error = one_line(&fault), "the queue's service failed"),
         }

@@ -61,19 +61,6 @@ pub(super) const CREDENTIALS_FILE: Setting = setting(
     "A `.creds` file for that connection.",
 );
 
-pub(super) const INBOX_PREFIX: Setting = setting(
-    "inbox_prefix",
-    None,
-    Kind::Text {
-        accepts: "as `nats.inbox_prefix`",
-        set: |c, text| {
-            super::super::forms::subject(text).map(|prefix| c.queue.inbox_prefix = Some(prefix))
-        },
-        get: |c| c.queue.inbox_prefix.clone(),
-    },
-    "Where answers to that connection arrive; `nats.inbox_prefix` where it is not set.",
-);
-
 pub(super) const DATABASE_URL: Setting = setting(
     "database_url",
     None,

@@ -91,7 +91,7 @@ async fn work_that_is_there_is_given_at_once_and_none_is_told_at_once() {
     office.numbers.put([1, 2, 3]);
     assert_eq!(office.desk.claim(ask("a", 2), Duration::ZERO).await.unwrap(), [1, 2]);
     let began = Instant::now();
-    assert_eq!(office.desk.claim(ask("a", 2), Duration::from_secs(60)).await.unwrap(), [3]);
+    assert_eq!(office.desk.claim(ask("a", 2), Duration::from_mins(1)).await.unwrap(), [3]);
     assert_eq!(office.desk.claim(ask("a", 2), Duration::ZERO).await.unwrap(), [0_u32; 0]);
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
@@ -200,6 +200,6 @@ async fn the_end_answers_everybody() {
     office.shutdown.request();
     office.clerk.await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), [0_u32; 0]);
-    let late = office.desk.claim(ask("b", 1), Duration::from_secs(60)).await.unwrap_err();
+    let late = office.desk.claim(ask("b", 1), Duration::from_mins(1)).await.unwrap_err();
     assert_eq!(late.code, ErrorCode::Unavailable);
 }

@@ -17,7 +17,7 @@ fn ask(runs_max: u32, organizations: &[&str]) -> Ask {
 
 fn line_of(asks: &[Ask]) -> Line<usize> {
     let mut line = Line::new(64);
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     for (nth, ask) in asks.iter().enumerate() {
         line.enter(Waiting::new(ask.clone(), until, nth)).unwrap();
     }
@@ -132,7 +132,7 @@ proptest! {
         prop_assert_eq!(&answers, &plain);
         prop_assert_eq!(queue, left);
         prop_assert_eq!(line.len(), asks.len() - answers.len());
-        let far = Instant::now() + Duration::from_secs(3_600);
+        let far = Instant::now() + Duration::from_hours(1);
         prop_assert_eq!(line.over(far).len(), asks.len() - answers.len(), "all were looked for");
     }
 }

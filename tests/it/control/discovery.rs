@@ -150,7 +150,7 @@ async fn a_worker_that_is_told_to_answers_no_operators() {
     let worker = crate::harness::worker::Worker::spawn(command).await;
     worker.ready().await;
     let client = stage.nats.client().await;
-    for subject in ["wakegate.control.health", "wakegate.control.pause", "$SRV.PING"] {
+    for subject in ["wakegate.control.health", "wakegate.control.pause", "$SRV.PING.wakegate"] {
         let error = client.request(subject, "".into()).await.unwrap_err();
         assert_eq!(error.kind(), async_nats::RequestErrorKind::NoResponders, "{subject}");
     }

@@ -69,7 +69,7 @@ async fn each_role_does_its_part_of_a_run_and_no_other() {
     for (role, subjects) in [
         (RUNNER, ["wakegate.runs.cancel", "wakegate.runs.withdraw.acme", "run-events.acme.failed"]),
         (ACME_RUNS, ["wakegate.runs.claim", "wakegate.runs.cancel", "wakegate.runs.cancel.globex"]),
-        (QUEUE, ["wakegate.runs.claim", "wakegate.control.pause", "wake-audit.refused.a.acme"]),
+        (QUEUE, ["wakegate.runs.claim", "run-events.acme.failed", "wake-audit.refused.a.acme"]),
         (TASK_MUTATION, ["wakegate.runs.claim", "run-events.acme.failed", "run-work"]),
     ] {
         let mut raw = Raw::connect_as(&guarded.nats, role.user, &role.password()).await;

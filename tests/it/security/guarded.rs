@@ -95,7 +95,6 @@ impl Guarded {
             .env("WAKEGATE_NATS_REQUEST_TIMEOUT_MS", "5000")
             .env("WAKEGATE_CONTROL_NATS_URL", self.url_of(CONTROL))
             .env("WAKEGATE_QUEUE_NATS_URL", self.url_of(QUEUE))
-            .env("WAKEGATE_QUEUE_INBOX_PREFIX", QUEUE.inbox_prefix)
             .env("WAKEGATE_DATABASE_URL", &self.database_url);
         command
     }
