@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use wakegate::admission::limits::Dimension;
+use wakegate::admission::{GateName, Shadows};
 use wakegate::audit::AuditClass;
 use wakegate::store::Store;
 
@@ -25,6 +26,7 @@ on_both_databases!(
     a_refusal_is_repeated_though_there_is_room_by_now,
     posture_capacity_holds,
     without_ceilings_nobody_asks,
+    in_shadow_what_has_no_room_is_let_through_and_takes_it,
 );
 
 async fn seed_004_with_a_capacity_of_2_the_third_is_refused_and_never_handled<S: Store>(
@@ -255,4 +257,37 @@ async fn without_ceilings_nobody_asks<S: Store>(mut case: Case<S>) {
     case.world.bench.options.ceilings = None;
     case.outside.execute("DROP TABLE organization_limits; DROP TABLE intake_slots").await;
     assert_eq!(case.world.outcomes(&[wake(1), wake(2)]).await, ["queued"; 2]);
+}
+
+/// In one batch and in the next: nothing is decided again for want of room, and what was let through
+/// is part of the depth that the next one meets.
+async fn in_shadow_what_has_no_room_is_let_through_and_takes_it<S: Store>(mut case: Case<S>) {
+    limit(&mut case.world, &[(Dimension::QueuedOrganization, 1), (Dimension::Waiting, 0)]);
+    case.world.bench.shadows = Shadows::of(&[GateName::Capacity]);
+    let deliveries = case.world.stored(&[wake(1), wake(2)]);
+    let mut records = case.world.work(&deliveries).await;
+    records.push(case.world.send(wake(3)).await);
+    for (record, depth) in records.iter().zip(0..) {
+        assert_eq!(brief(record), "queued", "{record}");
+        let would = &record["would_refuse"][0];
+        assert_eq!(
+            (&would["gate"], &would["reason"]),
+            (&json!("capacity"), &json!("capacity_exhausted"))
+        );
+        let (boundary, depth) = match depth {
+            // There is room in the queue, and yet none may wait.
+            0 => ("waiting", 0),
+            depth => ("queued_runs.organization", depth),
+        };
+        assert_eq!(would["overload"]["boundary"], boundary, "{would}");
+        assert_eq!(would["overload"]["depth"], depth, "{would}");
+    }
+    assert_eq!(case.world.metric("wakegate_rooms_taken_total"), 0);
+    assert_eq!(case.outside.number("SELECT count(*) FROM runs WHERE expires_at IS NULL").await, 3);
+    assert_eq!(case.outside.number("SELECT sum(admitted) FROM intake_slots").await, 3);
+    assert_eq!(
+        case.world
+            .metric("wakegate_would_refuse_total{gate=\"capacity\",reason=\"capacity_exhausted\"}"),
+        3
+    );
 }
