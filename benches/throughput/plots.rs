@@ -75,7 +75,7 @@ fn throughput(report: &Report) -> Option<String> {
 
 fn colour(cell: Cell) -> &'static str {
     match cell {
-        Cell::Worker { .. } | Cell::Latency { .. } => COLOURS[0],
+        Cell::Worker { .. } | Cell::Ceilings { .. } | Cell::Latency { .. } => COLOURS[0],
         Cell::Plain { .. } => COLOURS[1],
         Cell::Insert { .. } | Cell::InsertLarge { .. } | Cell::Together { .. } => COLOURS[2],
         Cell::Table { .. } => COLOURS[3],

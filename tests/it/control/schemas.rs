@@ -71,10 +71,10 @@ fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<
             }
             // They say nothing of what is no number.
             "minimum" if value.is_number() && value.as_f64() < wanted.as_f64() => {
-                fault(format!("{value} is too small"))
+                fault(format!("{value} is too small"));
             }
             "maximum" if value.is_number() && value.as_f64() > wanted.as_f64() => {
-                fault(format!("{value} is too large"))
+                fault(format!("{value} is too large"));
             }
             "minLength" | "maxLength" => {
                 let length = value.as_str().map(|text| text.chars().count() as u64);
