@@ -54,13 +54,14 @@ fn wake(i: i64) -> Published {
 
 /// What an organization has set: columns and values.
 async fn own_limits(outside: &Outside, organization: &str, limits: &[(&str, &str)]) {
-    let columns: String = limits.iter().map(|(column, _)| format!(", {column}")).collect();
-    let values: String = limits.iter().map(|(_, value)| format!(", {value}")).collect();
+    let columns: Vec<&str> = limits.iter().map(|(column, _)| *column).collect();
+    let values: Vec<&str> = limits.iter().map(|(_, value)| *value).collect();
+    let (columns, values) = (columns.join(", "), values.join(", "));
     outside
         .execute(&format!(
             "DELETE FROM organization_limits WHERE organization_id = '{organization}'; \
-             INSERT INTO organization_limits (organization_id{columns}) \
-             VALUES ('{organization}'{values})"
+             INSERT INTO organization_limits (organization_id, {columns}) \
+             VALUES ('{organization}', {values})"
         ))
         .await;
 }

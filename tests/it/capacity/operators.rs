@@ -46,12 +46,12 @@ fn change(id: &str, limits: &[(Dimension, Option<u32>)]) -> LimitsChange {
 
 #[tokio::test]
 async fn limits_are_set_piece_by_piece_on_sqlite() {
-    limits_are_set_piece_by_piece(case::sqlite().await).await;
+    Box::pin(limits_are_set_piece_by_piece(case::sqlite().await)).await;
 }
 
 #[tokio::test]
 async fn limits_are_set_piece_by_piece_on_postgres() {
-    limits_are_set_piece_by_piece(case::postgres().await).await;
+    Box::pin(limits_are_set_piece_by_piece(case::postgres().await)).await;
 }
 
 /// What is not named stays, and gate 6 reads the same.
@@ -81,12 +81,12 @@ async fn limits_are_set_piece_by_piece<S: Store + LimitStore>(case: Case<S>) {
 
 #[tokio::test]
 async fn the_use_is_told_on_sqlite() {
-    the_use_is_told(case::sqlite().await).await;
+    Box::pin(the_use_is_told(case::sqlite().await)).await;
 }
 
 #[tokio::test]
 async fn the_use_is_told_on_postgres() {
-    the_use_is_told(case::postgres().await).await;
+    Box::pin(the_use_is_told(case::postgres().await)).await;
 }
 
 async fn the_use_is_told<S: Store + LimitStore>(mut case: Case<S>) {
@@ -201,7 +201,8 @@ async fn a_person_is_shown_each_limit_with_its_layer_and_its_use() {
     let mut case = case::sqlite().await;
     own_limits(&case.outside, "acme", &[("queued_runs_max", "5"), ("event_bytes_max", "9999999")])
         .await;
-    assert_eq!(case.world.outcomes(&[wake(1), wake(2)]).await, ["queued"; 2]);
+    let outcomes = Box::pin(case.world.outcomes(&[wake(1), wake(2)])).await;
+    assert_eq!(outcomes, ["queued"; 2]);
     let mut platform = Config::default().limits;
     platform.mode = LimitsMode::Production;
     platform.version = Some("2026-11-30".to_owned());
