@@ -32,8 +32,8 @@ const CLOCKS_APART_MAX: Duration = Duration::from_hours(1);
 
 const AFTER_HELP: &str = "\
 Deletes, a few hundred rows at a time, what was requested and has ended longer ago than
---older-than: runs, the wakes that joined them, refusals and redrives. A run that has not ended stays,
-however old, and so do its wakes. --dry-run counts and deletes nothing.
+--older-than: runs, the wakes that joined them, refusals and redrives. A run that has not ended
+stays, however old, and so do its wakes. --dry-run counts and deletes nothing.
 
 Refused is an age within which a wake may still be decided by these rows: a wake is delivered
 again as long as WAKES keeps it (7 days as declared), and is judged by what was requested in the
