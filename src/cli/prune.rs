@@ -32,8 +32,8 @@ const CLOCKS_APART_MAX: Duration = Duration::from_hours(1);
 
 const AFTER_HELP: &str = "\
 Deletes, a few hundred rows at a time, what was requested and has ended longer ago than
---older-than: runs, the wakes that joined them, refusals, redrives, and what the intake
-rate counted. A run that has not ended stays, however old, and so do its wakes. --dry-run counts and
+--older-than: runs, the wakes that joined them, refusals, redrives, and what the intake rate
+counted. A run that has not ended stays, however old, and so do its wakes. --dry-run counts and
 deletes nothing.
 
 Refused is an age within which a wake may still be decided by these rows: a wake is delivered

@@ -22,8 +22,9 @@ use crate::wake::token::token;
 
 const AFTER_HELP: &str = "\
 The history in order of request instants, of what the tables and the audit stream hold: admitted,
-merged into which run, refused by what, published again by whom, taken by a runner, ended. The audit stream is read for
-what the tables do not hold: rejected events, and refusals that were pruned.
+merged into which run, refused by what, published again by whom, taken by a runner, ended. The
+audit stream is read for what the tables do not hold: rejected events, and refusals that were
+pruned.
 
 An id of the form of a UUID is looked for as a wake and as a run, and if there is none, as a
 task. A deduplicated wake leaves no row: its record names the run that it met, and `wakegate why`
