@@ -75,9 +75,11 @@ fn throughput(report: &Report) -> Option<String> {
 
 fn colour(cell: Cell) -> &'static str {
     match cell {
-        Cell::Worker { .. } | Cell::Latency { .. } | Cell::Claims { .. } | Cell::Claim { .. } => {
-            COLOURS[0]
-        }
+        Cell::Worker { .. }
+        | Cell::Latency { .. }
+        | Cell::Ceilings { .. }
+        | Cell::Claims { .. }
+        | Cell::Claim { .. } => COLOURS[0],
         Cell::Plain { .. } => COLOURS[1],
         Cell::Insert { .. } | Cell::InsertLarge { .. } | Cell::Together { .. } => COLOURS[2],
         Cell::Table { .. } => COLOURS[3],

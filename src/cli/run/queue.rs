@@ -100,12 +100,18 @@ fn spawn<S: RunnerStore>(
         metrics: metrics.clone(),
     };
     queueing.spawn(ending(publisher.run(shutdown.clone())));
-    queueing.spawn(signal::exchange(brokers.telling.client.clone(), signals.clone(), shutdown.clone()));
+    queueing.spawn(signal::exchange(
+        brokers.telling.client.clone(),
+        signals.clone(),
+        shutdown.clone(),
+    ));
 
     let reports = Reports { work: signals.here, told, metrics };
     let runs = Runs::new(store, desk, clock, options, reports);
     let requests_max = queue.requests_max as usize;
-    queueing.spawn(async move { service::serve(runs, &brokers.answering, requests_max, &shutdown).await });
+    queueing.spawn(async move {
+        service::serve(runs, &brokers.answering, requests_max, &shutdown).await
+    });
     queueing
 }
 

@@ -72,10 +72,10 @@ fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<
             }
             // They say nothing of what is no number.
             "minimum" if value.is_number() && value.as_f64() < wanted.as_f64() => {
-                fault(format!("{value} is too small"))
+                fault(format!("{value} is too small"));
             }
             "maximum" if value.is_number() && value.as_f64() > wanted.as_f64() => {
-                fault(format!("{value} is too large"))
+                fault(format!("{value} is too large"));
             }
             "minLength" | "maxLength" => {
                 let length = value.as_str().map(|text| text.chars().count() as u64);
@@ -85,9 +85,7 @@ fn look(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<
                     fault(format!("{keyword} is {wanted}"));
                 }
             }
-            "maxItems"
-                if value.as_array().map(Vec::len) > wanted.as_u64().map(|max| max as usize) =>
-            {
+            "maxItems" if value.as_array().map(|held| held.len() as u64) > wanted.as_u64() => {
                 fault(format!("{keyword} is {wanted}"));
             }
             "required" => {
