@@ -191,7 +191,7 @@ fn seed_003_in_production_every_ceiling_that_is_missing_or_invalid_is_named_at_o
     assert_eq!(wrong.len(), missing.len(), "{wrong:?}");
     for (line, fault) in [
         (3, "limits.queued_runs_platform_max: -1 is out of range"),
-        (4, "limits.waiting_seconds_max: is no whole number"),
+        (4, "limits.waiting_seconds_max: wants a whole number"),
     ] {
         let named = wrong.iter().filter(|said| said.contains(fault)).collect::<Vec<_>>();
         assert_eq!(named.len(), 1, "{fault} in {wrong:?}");

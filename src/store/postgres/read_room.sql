@@ -58,4 +58,6 @@ CROSS JOIN LATERAL (
     WHERE s.organization_id = w.organization_id
         AND s.producer = w.producer
         AND s.slot_at BETWEEN w.first AND w.last
+    -- Keeps the look-up from being turned round into a walk over all slots.
+    OFFSET 0
 ) i

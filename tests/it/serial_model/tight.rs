@@ -76,7 +76,7 @@ fn generated_small_queues_are_met_full_and_with_room() {
         ("refused:allowance_exhausted", 3),
         ("queued_runs.platform", 200),
         ("queued_runs.organization", 200),
-        ("intake", 100),
+        ("intake", 15),
     ] {
         let met = met.get(what).copied().unwrap_or(0);
         assert!(met >= at_least, "{what}: {met} of at least {at_least}");
