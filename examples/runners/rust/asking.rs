@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Fault;
 
 /// Longer than a claim waits: an answer that is late is lost.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// What a request was refused with: `code` is for programs, and keeps its meaning.
