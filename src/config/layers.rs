@@ -153,15 +153,21 @@ impl Layers {
         self.databases_together();
     }
 
-    /// Operators and lanes are about the same database.
+    /// Operators, runners and lanes are about the same database.
     fn databases_together(&mut self) {
-        let Some(control) = &self.config.control.database_url else { return };
-        if control.dialect() != self.config.database.url.dialect() {
-            let what = "control.database_url: is another kind of database than database.url, and \
-                        has to be the same database"
-                .to_owned();
-            self.faults
-                .push(Fault { source: self.source_of("control", "database_url").clone(), what });
+        let wanted = self.config.database.url.dialect();
+        for (section, url) in [
+            ("control", &self.config.control.database_url),
+            ("queue", &self.config.queue.database_url),
+        ] {
+            if url.as_ref().is_some_and(|url| url.dialect() != wanted) {
+                let what = format!(
+                    "{section}.database_url: is another kind of database than database.url, and has \
+                     to be the same database"
+                );
+                let source = self.source_of(section, "database_url").clone();
+                self.faults.push(Fault { source, what });
+            }
         }
     }
 
