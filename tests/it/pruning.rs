@@ -7,7 +7,7 @@ use wakegate::store::prune::{Horizon, PruneStore, Table, sweep};
 use wakegate::wake::UtcMicros;
 
 use crate::harness::case::{self, Case};
-use crate::harness::world::{MINUTE, SECOND, T0, mutation, requested};
+use crate::harness::world::{MINUTE, Published, SECOND, T0, mutation, requested};
 use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Stage};
 use crate::through_servers::story::assignment;
@@ -30,12 +30,14 @@ async fn what_has_not_ended_stays_with_all_of_it_on_postgres() {
     Box::pin(what_has_not_ended_stays(case::postgres().await)).await;
 }
 
+/// A wake of a person, with a key.
+fn keyed(at: i64, task: &str, key: &str) -> Published {
+    requested(at, "a", json!({ "task_id": task, "actor_type": "user" }), Some(key))
+}
+
 /// Four old runs: ended, ended with a merge, queued with a merge, and ended but lately; and one that
 /// is young.
-async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
-    let keyed = |at, task: &str, key: &str| {
-        requested(at, "a", json!({ "task_id": task, "actor_type": "user" }), Some(key))
-    };
+async fn fill<S: Store>(case: &mut Case<S>) {
     let events = [
         keyed(T0, "ended", "k1"),
         keyed(T0, "merged", "k2"),
@@ -80,7 +82,10 @@ async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
              FROM refused_wakes",
         )
         .await;
+}
 
+async fn what_has_not_ended_stays<S: Store + PruneStore>(mut case: Case<S>) {
+    fill(&mut case).await;
     let store = case.world.bench.store.clone();
     let horizon = |keys| Horizon { rows: at(T0 + 24 * HOUR), keys };
     for (keys, expected) in [

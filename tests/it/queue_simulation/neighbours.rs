@@ -54,7 +54,10 @@ async fn play(seed: u64, flood: bool) -> Vec<(i64, i64)> {
         }
     }
     // How long a run takes is its own, whoever else is there.
-    let takes = |run: u128| StdRng::seed_from_u64(seed ^ run as u64).random_range(RUN_S);
+    let takes = |run: u128| {
+        let run = u64::try_from(run).expect("runs are numbered from 0");
+        StdRng::seed_from_u64(seed ^ run).random_range(RUN_S)
+    };
     let mut asked = std::collections::BTreeMap::new();
     let mut waited = Vec::new();
     // The flood is at work before the first trickler comes.
@@ -106,7 +109,9 @@ async fn a_flood_of_one_organization_makes_the_others_wait_no_longer_than_a_run_
         let longest = beside.iter().map(|(wait, _)| *wait).max().unwrap();
         assert!(longest <= *RUN_S.end(), "seed {seed}: {longest} s, more than the longest run");
         let mean = |waited: &[(i64, i64)]| {
-            waited.iter().map(|(_, whole)| *whole as f64).sum::<f64>() / waited.len() as f64
+            let whole = waited.iter().map(|(_, whole)| i32::try_from(*whole).unwrap());
+            let runs = f64::from(u32::try_from(waited.len()).unwrap());
+            whole.map(f64::from).sum::<f64>() / runs
         };
         let (alone, beside) = (mean(&alone), mean(&beside));
         assert!(beside <= FACTOR * alone, "seed {seed}: {beside} s, {alone} s without the flood");

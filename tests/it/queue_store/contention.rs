@@ -79,7 +79,8 @@ async fn contend<S: QueueStore + Store>(world: World<S>, store: impl Fn() -> S, 
         claimers.spawn(async move { claimer(&store, nth, &left, &active).await });
     }
     // Beside them a lane that records, a claim that is limited and called off, and what is paused.
-    let lanes = tokio::spawn(admit(store()));
+    let mut lanes = JoinSet::new();
+    lanes.spawn(admit(store()));
     let pauses = {
         let outside = world.outside.clone();
         async move {
@@ -91,7 +92,7 @@ async fn contend<S: QueueStore + Store>(world: World<S>, store: impl Fn() -> S, 
     };
     pauses.await;
     claimers.join_all().await;
-    lanes.await.unwrap();
+    lanes.join_all().await;
     world.assert_counts("after all").await;
     let events = world.store.take_events(100_000).await.unwrap();
     replay(&runs, &events);
@@ -116,7 +117,7 @@ async fn claimer<S: QueueStore>(store: &S, nth: usize, left: &AtomicUsize, activ
         assert!(now <= PLATFORM_MAX as usize, "{now} are known to be under way");
         for (at_once, run) in runs.iter().enumerate() {
             let by = held(run);
-            if (nth + round + at_once) % 5 == 0 {
+            if (nth + round + at_once).is_multiple_of(5) {
                 let request = cancelling(number(run.run_id), CancelScope::Platform, 101);
                 store.cancel(&request).await.unwrap();
             } else {
@@ -167,7 +168,7 @@ async fn admit<S: Store>(store: S) {
 
 /// One at a time, by the text: who was next when each run was taken?
 fn replay(runs: &[Queued], events: &[RunEvent]) {
-    let mut queues: BTreeMap<(&str, Option<&str>), VecDeque<(i64, u128)>> = BTreeMap::new();
+    let mut queues: BTreeMap<_, VecDeque<(i64, u128)>> = BTreeMap::new();
     for run in runs {
         queues.entry((run.organization, run.project)).or_default().push_back((run.at, run.id));
     }

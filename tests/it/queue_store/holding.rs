@@ -4,7 +4,7 @@ use wakegate::store::Store;
 use wakegate::store::control::Why;
 use wakegate::store::queue::{
     FinishAnswer, FinishRequest, HeartbeatAnswer, Held, MovedRun, NotHeld, QueueStore, RunEnd,
-    RunEventKind, RunStatus, StartAnswer,
+    RunEvent, RunEventKind, RunStatus, StartAnswer,
 };
 
 use super::given::{World, asking, at, finishing, held, id, organization, queued};
@@ -178,6 +178,6 @@ async fn every_transition_is_an_event<S: QueueStore + Store>(world: World<S>) {
     world.store.delete_events(&[]).await.unwrap();
     assert_eq!(world.events().await, expected[3..], "what is published is gone");
     let names: std::collections::BTreeSet<String> =
-        world.store.take_events(9).await.unwrap().iter().map(|event| event.message_id()).collect();
+        world.store.take_events(9).await.unwrap().iter().map(RunEvent::message_id).collect();
     assert_eq!(names.len(), 3);
 }

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use wakegate::store::postgres::PostgresStore;
+use wakegate::store::queue::RunEventKind::{Cancelled, Claimed, Returned, Started, Succeeded};
 use wakegate::store::queue::{
     CancelAnswer, CancelScope, FinishAnswer, QueueStore, RunEnd, RunEventKind, StartAnswer,
 };
@@ -71,7 +72,6 @@ async fn every_step_is_taken_once<S: QueueStore>(
         .filter(|event| !before.contains(&event.id))
         .map(|event| (super::given::number(event.run_id) - first, event.event))
         .collect();
-    use RunEventKind::{Cancelled, Claimed, Returned, Started, Succeeded};
     let expected = [
         (0, Claimed),
         (1, Claimed),

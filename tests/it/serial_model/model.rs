@@ -104,7 +104,7 @@ pub struct Model {
     tight: Option<Tight>,
     admissions: Vec<room::Admission>,
     /// What is full, where that is told and not counted.
-    told: Option<Option<(String, u64, u32)>>,
+    told: Option<room::Full>,
     /// Events whose run was deleted.
     deleted: Vec<usize>,
     /// The lane that events are of.
@@ -118,7 +118,7 @@ impl Model {
     pub fn play(trace: &Trace, ids: Vec<u128>) -> Played {
         let given = vec![None; ids.len()];
         let (in_shadow, tight) = (trace.in_shadow, trace.tight);
-        let mut model = Self { in_shadow, given, ids, tight, ..Self::default() };
+        let mut model = Self { ids, given, in_shadow, tight, ..Self::default() };
         let mut answers = Vec::new();
         for step in &trace.steps {
             match step {

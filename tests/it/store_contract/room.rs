@@ -22,7 +22,9 @@ on_every_store!(
 fn claim(wakes: &[Wake], ceilings: Ceilings) -> RoomClaim {
     let limits = Limits { ceilings, organizations: None };
     let mut claim = RoomClaim::new(&limits, true);
-    wakes.iter().for_each(|wake| claim.admit(wake, &limits));
+    for wake in wakes {
+        claim.admit(wake, &limits);
+    }
     claim
 }
 

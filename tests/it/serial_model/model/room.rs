@@ -12,6 +12,15 @@ pub struct Admission {
     at: i64,
 }
 
+/// What is told of the room, where it is not counted.
+#[derive(Debug, Clone)]
+pub(super) enum Full {
+    /// There is room.
+    Nothing,
+    /// This boundary has none: its depth and its capacity.
+    Boundary(String, u64, u32),
+}
+
 /// Tokens that nobody knows are one producer.
 fn known(producer: &str) -> &str {
     match producer {
@@ -27,9 +36,13 @@ fn known(producer: &str) -> &str {
 impl Model {
     /// The first boundary that has no room for one more run.
     pub(super) fn full(&self, wake: &Wake) -> Option<Answer> {
-        if let Some(told) = &self.told {
-            let overload = Some(told.clone()?);
-            return Some(Answer { overload, ..Answer::refused("capacity_exhausted", wake.at) });
+        match self.told.clone() {
+            Some(Full::Nothing) => return None,
+            Some(Full::Boundary(boundary, depth, capacity)) => {
+                let overload = Some((boundary, depth, capacity));
+                return Some(Answer { overload, ..Answer::refused("capacity_exhausted", wake.at) });
+            }
+            None => {}
         }
         let tight: &Tight = self.tight.as_ref()?;
         let lowered = match wake.organization.as_str() {

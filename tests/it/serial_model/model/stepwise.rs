@@ -1,5 +1,6 @@
 //! The model one step at a time, for whoever learns only on the way what happens next.
 
+use super::room::Full;
 use super::{Model, Row, Task, string_of, task_of};
 use crate::serial_model::answer::Answer;
 use crate::serial_model::trace::{Event, Scope};
@@ -29,7 +30,9 @@ impl Model {
 
     /// What is full for the next event, should it want room; only its lane knows.
     pub fn room_is(&mut self, full: Option<(String, u64, u32)>) {
-        self.told = Some(full);
+        self.told = Some(full.map_or(Full::Nothing, |(boundary, depth, capacity)| {
+            Full::Boundary(boundary, depth, capacity)
+        }));
     }
 
     /// The next event of a lane is none that decides anything.
