@@ -9,7 +9,7 @@ use std::time::Duration;
 use wakegate::store::postgres::PostgresStore;
 use wakegate::store::queue::RunEventKind::{Cancelled, Claimed, Returned, Started, Succeeded};
 use wakegate::store::queue::{
-    CancelAnswer, CancelScope, FinishAnswer, QueueStore, RunEnd, RunEventKind, StartAnswer,
+    CancelAnswer, CancelScope, FinishAnswer, QueueStore, RunEnd, StartAnswer,
 };
 use wakegate::store::{Store, StoreOptions};
 
