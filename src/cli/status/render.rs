@@ -65,8 +65,8 @@ fn workers(status: &Status, width: u16, colours: bool, text: &mut String) {
         for (name, component) in components {
             if !matches!(said(component, "/state"), "ok" | "standby") {
                 let reason = shown(said(component, "/reason"));
-                let line = format!("  {}: {}: {reason}", shown(id), shown(name));
-                let _ = writeln!(faults, "{}", wrapped(&line, 4, width));
+                let line = format!("{}: {}: {reason}", shown(id), shown(name));
+                let _ = writeln!(faults, "  {}", wrapped(&line, 4, width));
             }
         }
     }
