@@ -18,6 +18,7 @@ pub mod record;
 pub mod report;
 pub mod term;
 pub mod watch;
+mod work;
 
 use std::time::Duration;
 

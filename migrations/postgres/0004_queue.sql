@@ -515,7 +515,8 @@ DECLARE
     run runs;
 BEGIN
     PERFORM queue_lock();
-    RETURN QUERY SELECT r.* FROM runs r WHERE r.claim_id = the_claim AND r.status = 'claimed';
+    RETURN QUERY SELECT r.* FROM runs r WHERE r.claim_id = the_claim AND r.status = 'claimed'
+    ORDER BY r.id;
     IF FOUND THEN
         RETURN;
     END IF;

@@ -162,17 +162,27 @@ pub(super) fn database_failure(config: &Config, error: &StoreError) -> Failure {
 /// # Errors
 /// There is none; nothing else is asked yet.
 pub(super) fn control_store(config: &Config) -> Result<AnyStore, Failure> {
+    let (url, variable) = control_url(config);
+    present(url, variable)?;
+    control_store_of_a_worker(config)
+}
+
+/// As [`control_store`], for a worker: what is not there yet is waited for.
+pub(super) fn control_store_of_a_worker(config: &Config) -> Result<AnyStore, Failure> {
     let options = StoreOptions {
         connections_max: config.control.connections_max,
         read_deadline: config.control.deadline,
         record_deadline: config.control.deadline,
     };
-    let (url, variable) = match &config.control.database_url {
+    let (url, variable) = control_url(config);
+    open(url, &options, variable)
+}
+
+fn control_url(config: &Config) -> (&DatabaseUrl, &'static str) {
+    match &config.control.database_url {
         Some(url) => (url, "WAKEGATE_CONTROL_DATABASE_URL"),
         None => (&config.database.url, "WAKEGATE_DATABASE_URL"),
-    };
-    present(url, variable)?;
-    open(url, &options, variable)
+    }
 }
 
 /// No command but `migrate` and `run` makes a SQLite file: to look for one must not leave one behind.

@@ -1,5 +1,7 @@
 //! What became of wakes and runs, in order, of what the tables and the audit stream hold.
 
+mod redriven;
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
@@ -8,7 +10,6 @@ use serde_json::Value;
 
 use crate::store::StoreError;
 use crate::store::history::{HistoryStore, KeyRow, MergedRow, RefusedRow, RunRow, TaskKey};
-use crate::store::redrive::RedriveStore;
 use crate::wake::instant::parse_rfc_3339;
 use crate::wake::{RunId, TASK_ASSIGNED, UtcMicros, WakeId};
 
@@ -233,39 +234,6 @@ impl History {
             from: Source::Audit,
         };
         self.entries.push(entry);
-    }
-
-    /// Adds what operators had published again of all this, and of what all this is: of a refused or
-    /// rejected wake as which one, and of a wake that is another's redrive, by whom and why.
-    ///
-    /// # Errors
-    /// The database cannot be asked.
-    pub async fn redriven(&mut self, store: &impl RedriveStore) -> Result<(), StoreError> {
-        let wakes: Vec<WakeId> = self.entries.iter().filter_map(|entry| entry.wake_id).collect();
-        for redrive in store.redrives(&wakes).await? {
-            let of = [Some(redrive.wake_id), redrive.published.map(|published| published.wake_id)];
-            let about = self.entries.iter().find(|entry| of.contains(&entry.wake_id));
-            let (organization_id, task_id) = about
-                .map(|entry| (entry.organization_id.clone(), entry.task_id.clone()))
-                .unwrap_or_default();
-            let became = redrive.published.map_or_else(
-                || "begun and not known to be published".to_owned(),
-                |published| format!("as wake {}", published.wake_id),
-            );
-            self.entries.push(Entry {
-                at: redrive.created_at,
-                what: What::Redriven,
-                wake_id: Some(redrive.wake_id),
-                run_id: None,
-                organization_id,
-                task_id,
-                reason: None,
-                detail: format!("{became}, by \"{}\": {}", redrive.actor, redrive.reason),
-                record: None,
-                from: Source::Redrives,
-            });
-        }
-        Ok(())
     }
 
     async fn joined(

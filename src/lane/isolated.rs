@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::facts::load;
 use super::hold::Delays;
-use super::process::{BatchEnd, Bench, Work};
+use super::process::{BatchEnd, Bench};
+use super::work::Work;
 use crate::admission::gates::{Verdict, identity};
 use crate::audit::AuditLog;
 use crate::intake::{Delivery, LaneConsumer};

@@ -12,6 +12,7 @@ use super::facts::{Asking, load};
 use super::hold::Delays;
 use super::instant::request_instant;
 use super::record::{By, Outcome, draft};
+use super::work::{Work, prefix, refine};
 use super::{Holding, LaneOptions, report};
 use crate::admission::engine::Hold;
 use crate::admission::limits::Dimension;
@@ -24,7 +25,7 @@ use crate::outcome::OutcomeKind;
 use crate::queue::work::Work as Signal;
 use crate::store::{LaneCursor, LaneKey, RecordError, Recorded, Store, StoreError};
 use crate::traces::{BatchTrace, Tracer};
-use crate::wake::decode::{BODY_BYTES_MAX, Content, Event, RejectReason, Rejection, decode_within};
+use crate::wake::decode::{BODY_BYTES_MAX, Event, decode_within};
 
 /// After this many lost races the wakes of a batch go one per transaction.
 pub const RACE_ROUNDS_MAX: u32 = 3;
@@ -74,12 +75,6 @@ pub struct Bench<S, A, C> {
     pub holding: tokio::sync::watch::Sender<Option<Holding>>,
     /// Where it is announced that runs were queued.
     pub queue: Signal,
-}
-
-/// A delivery and what it says.
-pub(super) struct Work {
-    delivery: Arc<Delivery>,
-    pub(super) event: Event,
 }
 
 /// What came of one try at the first wakes of a batch.
@@ -387,40 +382,4 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
         tokio::time::sleep(delay).await;
         true
     }
-}
-
-impl Work {
-    fn wake(&self) -> Option<&crate::wake::Wake> {
-        match &self.event.content {
-            Content::Wake(wake) => Some(Arc::as_ref(wake)),
-            Content::NoWake(_) | Content::Rejected(_) => None,
-        }
-    }
-
-    pub(super) fn reject(&mut self, reason: RejectReason, fault: String) {
-        let body = self.delivery.message.body.clone();
-        self.event.content = Content::Rejected(Rejection { reason, fault, body });
-    }
-}
-
-/// How many events lie before the first undecided wake.
-fn prefix(works: &[Work], decisions: usize) -> usize {
-    let mut undecided = works.iter().enumerate().filter(|(_, work)| work.wake().is_some());
-    undecided.nth(decisions).map_or(works.len(), |(index, _)| index)
-}
-
-/// Halves the width, or, where one event is alone, sets it aside. Returns what to wait for if there
-/// is nothing to set aside: an event without a wake cannot be at fault.
-fn refine(works: &mut [Work], width: &mut usize, take: usize, error: String) -> Option<String> {
-    if take > 1 {
-        *width = take / 2;
-        return None;
-    }
-    *width = 1;
-    let work = works.first_mut()?;
-    if work.wake().is_none() {
-        return Some(error);
-    }
-    work.reject(RejectReason::Unstorable, error);
-    None
 }

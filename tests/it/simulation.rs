@@ -31,7 +31,7 @@ use self::run::run;
 use self::seeds::{keep, told};
 
 /// Seeds that are tried until a worker ends at an await point.
-const SEEDS_OF_POINT_MAX: u64 = 50;
+const SEEDS_OF_POINT_MAX: u64 = 200;
 
 /// Declares parts of the seeds, which run side by side.
 macro_rules! parts {

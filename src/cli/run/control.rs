@@ -9,7 +9,9 @@ use tracing::error;
 use super::Surroundings;
 use crate::broker::{self, Broker};
 use crate::cli::Failure;
-use crate::cli::servers::{AnyStore, broker_failure, control_broker_options, control_store};
+use crate::cli::servers::{
+    AnyStore, broker_failure, control_broker_options, control_store_of_a_worker,
+};
 use crate::config::Loaded;
 use crate::control::worker::Worker;
 use crate::control::{Control, service};
@@ -39,7 +41,7 @@ pub(super) async fn start(
     let broker = broker.map_err(|error| broker_failure(&error))?;
     let (clock, shutdown) = (surroundings.clock.clone(), surroundings.shutdown.clone());
     let requests_max = config.control.requests_max as usize;
-    match control_store(config)? {
+    match control_store_of_a_worker(config)? {
         AnyStore::Postgres(store) => {
             let control = Control::new(store, worker, clock);
             controlling.spawn(serve(control, broker, requests_max, shutdown));

@@ -284,7 +284,10 @@ async fn in_shadow_what_has_no_room_is_let_through_and_takes_it<S: Store>(mut ca
     }
     assert_eq!(case.world.metric("wakegate_rooms_taken_total"), 0);
     assert_eq!(case.outside.number("SELECT count(*) FROM runs WHERE expires_at IS NULL").await, 3);
-    assert_eq!(case.outside.number("SELECT sum(admitted) FROM intake_slots").await, 3);
+    assert_eq!(
+        case.outside.number("SELECT CAST(sum(admitted) AS bigint) FROM intake_slots").await,
+        3
+    );
     assert_eq!(
         case.world
             .metric("wakegate_would_refuse_total{gate=\"capacity\",reason=\"capacity_exhausted\"}"),
