@@ -515,8 +515,7 @@ DECLARE
     run runs;
 BEGIN
     PERFORM queue_lock();
-    RETURN QUERY SELECT r.* FROM runs r WHERE r.claim_id = the_claim AND r.status = 'claimed'
-    ORDER BY r.id;
+    RETURN QUERY SELECT r.* FROM runs r WHERE r.claim_id = the_claim AND r.status = 'claimed';
     IF FOUND THEN
         RETURN;
     END IF;

@@ -27,6 +27,8 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     }
     known
         .iter()
+        // Their lengths alone may tell that they are far apart, however long a name is.
+        .filter(|other| name.len().abs_diff(other.len()) * 3 <= other.len())
         .map(|other| (distance(name, other), other.as_str()))
         .min()
         .filter(|(distance, other)| distance * 3 <= other.len())

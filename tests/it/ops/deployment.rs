@@ -24,11 +24,13 @@ const KUBERNETES: &str = "ops/kubernetes";
 const UNIT: &str = "ops/systemd/wakegate.service";
 const ENVIRONMENT_FILE: &str = "ops/systemd/wakegate.env";
 /// URLs may hold passwords.
-const SECRETS: [&str; 4] = [
+const SECRETS: [&str; 6] = [
     "WAKEGATE_NATS_URL",
     "WAKEGATE_DATABASE_URL",
     "WAKEGATE_CONTROL_NATS_URL",
     "WAKEGATE_CONTROL_DATABASE_URL",
+    "WAKEGATE_QUEUE_NATS_URL",
+    "WAKEGATE_QUEUE_DATABASE_URL",
 ];
 
 type Variables = BTreeMap<String, String>;

@@ -4,4 +4,3 @@ SELECT id, fencing_token, lease_expires_at, claimed_at, organization_id, project
        coalesced_count, producer, traceparent, requested_at
 FROM runs
 WHERE status = 'claimed' AND claim_id = ?
-ORDER BY id
