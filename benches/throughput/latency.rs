@@ -46,7 +46,7 @@ pub(crate) struct Latency {
 const CURVE: [f64; 12] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
 
 impl Latency {
-    fn of(mut took: Vec<Duration>, mut late: Vec<Duration>) -> Self {
+    pub(crate) fn of(mut took: Vec<Duration>, mut late: Vec<Duration>) -> Self {
         took.sort();
         late.sort();
         Self {

@@ -314,19 +314,12 @@ impl Bench {
     /// With several claimers how many a second; with one how long a claim takes at the median.
     async fn claims(&self, dialect: Dialect, depth: Depth, claimers: usize) -> Result<Sample> {
         let database = self.database(dialect, 1).await?;
-        let mut claimed = claims::measure(&database, depth, claimers, self.quick).await?;
+        let claimed = claims::measure(&database, depth, claimers, self.quick).await?;
         database.delete(&self.cluster).await?;
-        claimed.each.sort();
-        let ms = |part: usize| {
-            let at = (claimed.each.len() * part / 100).min(claimed.each.len() - 1);
-            claimed.each[at].as_secs_f64() * 1_000.0
-        };
-        let details = json!({ "p50_ms": ms(50), "p99_ms": ms(99) });
-        let value = match claimers {
-            1 => ms(50),
-            _ => claimed.claims as f64 / claimed.took.as_secs_f64(),
-        };
-        Ok(Sample { value, details })
+        match claimers {
+            1 => Sample::latency(&Latency::of(claimed.each, Vec::new())),
+            _ => Ok(Sample::rate(claimed.claims, claimed.took)),
+        }
     }
 
     fn load(&self, per_second: u32, salt: u64) -> Vec<crate::workloads::Event> {

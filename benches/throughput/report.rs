@@ -290,7 +290,7 @@ impl Report {
                 let _ = writeln!(
                     text,
                     "\n{:<32}{:>12}{:>12}{:>12}{:>12}",
-                    format!("ms at {rates} events/s"),
+                    format!("ms (at {rates} events/s)"),
                     "p50",
                     "p95",
                     "p99",
