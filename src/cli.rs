@@ -177,7 +177,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_on(text).map(drop)
 }
 
-/// As [`print`], for a command that has more to print: whether anybody reads on.
+/// As [`print()`], for a command that has more to print: whether anybody reads on.
 ///
 /// # Errors
 /// Standard output cannot be written for any other reason than that.

@@ -7,7 +7,7 @@
 //! - [`verbs`]: the list of all of it
 //! - [`cancel`]: what keeps a run from running, for the service and for a command
 //! - [`answers`]: one request → one reply
-//! - [`line`]: who waits for work, in the order of their coming (pure)
+//! - [`mod@line`]: who waits for work, in the order of their coming (pure)
 //! - [`desk`]: where claims wait, and are served several at a time
 //! - [`work`], [`signal`]: that there is work, told within a worker and to the others
 //! - [`keepers`]: leases, waiting times and cancellations that are over

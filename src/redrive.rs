@@ -1,6 +1,6 @@
 //! Refused and rejected wakes, published again from the stream as new occurrences.
 //!
-//! - [`choose`]: which, of `refused_wakes` and the audit stream
+//! - [`mod@choose`]: which, of `refused_wakes` and the audit stream
 //! - [`stored`]: messages as the stream has them
 //! - [`post`]: one wake, published again once
 //!
