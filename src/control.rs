@@ -10,7 +10,8 @@
 //! - [`verbs`]: the list of all of it, and who answers what
 //! - [`answers`]: one request → one reply
 //! - `asked`: a request over NATS and how it is answered
-//! - [`service`]: the NATS service
+//! - `serving`: a NATS service, of which there are two: that for operators, [`service`], and that for
+//!   runners in [`crate::queue`]
 //!
 //! Architecture Invariant: nothing here imports `crate::lane`. Control has a connection to NATS, a
 //! pool of connections to the database and a queue of its own, so that it answers while the lanes'
@@ -27,6 +28,7 @@ pub mod limits;
 mod pages;
 pub mod pauses;
 pub mod service;
+pub(crate) mod serving;
 pub mod verbs;
 pub mod worker;
 

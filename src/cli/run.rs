@@ -141,9 +141,23 @@ async fn surround(loaded: &Loaded, args: RunArgs) -> Result<Exit, Failure> {
         // Ended, or a client that does not hang up: dropping the set ends that too.
         Ok(Some(Ok(Ok(()))) | None) | Err(_) => {}
     }
-    control::end(controlling).await;
-    queue::end(queueing).await;
+    ended(controlling, "answering operators failed").await;
+    ended(queueing, "the queue's service failed").await;
     worked
+}
+
+/// What goes on beside the work, and ends by itself once the work is to end.
+type Beside = JoinSet<Result<(), async_nats::Error>>;
+
+/// Waits until it has ended.
+async fn ended(mut beside: Beside, failed: &str) {
+    while let Some(ended) = beside.join_next().await {
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => error!(error = one_line(fault.as_ref()), "{failed}"),
+            Err(fault) => error!(error = one_line(&fault), "{failed}"),
+        }
+    }
 }
 
 /// The work itself, on the configured store, until it has caught up or is told to end.

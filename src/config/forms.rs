@@ -33,6 +33,12 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
+/// `on` or `off`, as it is shown.
+#[expect(clippy::unnecessary_wraps, reason = "what is shown of any setting may be nothing")]
+pub(super) fn switched(on: bool) -> Option<String> {
+    Some(if on { "on" } else { "off" }.to_owned())
+}
+
 /// `on` or `off`.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.trim() {

@@ -1,4 +1,4 @@
-//! The NATS service: discovery, requests, and a bounded number of them in work.
+//! The NATS service for operators.
 //!
 //! It speaks the protocol of NATS services (ADR-32), so `nats micro` finds it. Requests about the
 //! database go to any one worker, by the protocol's queue group; those about a worker go to each of
@@ -6,35 +6,21 @@
 //!
 //! A request that cannot be taken in is answered at once, `busy`: nothing waits in a line here.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
 use async_nats::Client;
-use async_nats::service::{Service, ServiceExt as _};
-use futures_util::stream::{self, BoxStream, SelectAll};
-use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::task::JoinSet;
+use async_nats::service::Service;
 
 use super::answers::Control;
-use super::asked::{Asked, note};
-use super::error::{ControlError, ErrorCode};
+use super::asked::Asked;
+use super::serving;
+use super::serving::{ANY_WORKER, Arriving, Endpoint, Manner, listen, listen_beside};
 use super::verbs::{Answers, SUBJECTS, Verb};
-use super::worker::host;
-use crate::broker::{Broker, Link};
-use crate::error_text::sanitised;
+use crate::broker::Broker;
 use crate::shutdown::Shutdown;
 use crate::store::control::ControlStore;
 
 /// What the service is called.
 pub const SERVICE: &str = "wakegate";
 const DESCRIPTION: &str = "Operators: pause, resume, agents, limits, counts, health, configuration";
-/// The queue group of requests for any one worker: the protocol's own.
-const ANY_WORKER: &str = "q";
-/// The queue group of subjects that mean nothing. It is not [`ANY_WORKER`]: a server takes one member
-/// of a group for a message, whichever of their subjects it matched.
-const BESIDE: &str = "beside";
-/// How long what is in work may still take once the worker is to end.
-const END_MAX: Duration = Duration::from_secs(2);
 
 /// Answers until the worker is to end.
 ///
@@ -46,79 +32,29 @@ pub async fn serve<S: ControlStore>(
     requests_max: usize,
     shutdown: &Shutdown,
 ) -> Result<(), async_nats::Error> {
-    let metadata = HashMap::from([
-        ("host".to_owned(), host()),
-        ("process".to_owned(), std::process::id().to_string()),
-    ]);
-    let service = broker.client.service_builder().description(DESCRIPTION).metadata(metadata);
-    let service = service.start(SERVICE, env!("CARGO_PKG_VERSION")).await?;
+    let service = serving::start(broker, SERVICE, DESCRIPTION).await?;
     let id = service.info().await.id;
-    let mut asked = endpoints(&service, &id).await?;
-    asked.extend(forged(&broker.client).await?);
+    let arriving = arriving(&service, &broker.client, &id).await?;
     tracing::info!(worker = id, subjects = SUBJECTS, "answering operators");
-
-    let mut work = JoinSet::new();
-    loop {
-        let request = tokio::select! {
-            asked = asked.next() => match asked {
-                Some(asked) => asked,
-                None => break,
-            },
-            Some(done) = work.join_next() => {
-                note(done);
-                continue;
-            }
-            () = shutdown.requested() => break,
-        };
-        // What has ended makes room.
-        while let Some(Some(done)) = work.join_next().now_or_never() {
-            note(done);
-        }
-        if !request.may_be_answered() {
-            continue;
-        }
-        if work.len() < requests_max {
-            work.spawn(answer(control.clone(), id.clone(), request));
-        } else {
-            let message = format!("{requests_max} requests are in work; ask again");
-            request.respond(Err(ControlError::new(ErrorCode::Busy, message))).await;
-        }
-    }
-    drop(asked);
-    let stopped = service.stop().await;
-    let all = async {
-        while let Some(done) = work.join_next().await {
-            note(done);
-        }
-    };
-    if tokio::time::timeout(END_MAX, all).await.is_err() {
-        tracing::warn!(requests = work.len(), "requests of operators end unanswered");
-    }
-    if *broker.link.borrow() == Link::Up {
-        // What was answered is to be sent, too.
-        let _ = tokio::time::timeout(END_MAX, broker.client.flush()).await;
-    }
-    stopped
+    let manner = Manner { who: "operators", requests_max, is_bounded_elsewhere: |_| false };
+    let answer = |asked| answer(control.clone(), id.clone(), asked);
+    serving::serve(service, arriving, manner, answer, broker, shutdown).await
 }
 
 async fn answer<S: ControlStore>(control: Control<S>, id: String, asked: Asked<Verb>) {
     let reply = match asked.verb {
         Some(verb) => control.answer(&id, verb, &asked.message().payload).await,
-        None => Err(unknown(&asked.message().subject)),
+        None => Err(serving::unknown(&asked.message().subject, Verb::ALL.map(Verb::as_str))),
     };
     asked.respond(reply).await;
 }
 
-fn unknown(subject: &str) -> ControlError {
-    let verbs = Verb::ALL.map(Verb::as_str).join(", ");
-    let message = format!("there is no {}; there are {verbs}", sanitised(subject));
-    ControlError::new(ErrorCode::UnknownVerb, message)
-}
-
-type Arriving = SelectAll<BoxStream<'static, Asked<Verb>>>;
-
-async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::Error> {
-    let mut arriving: Arriving = stream::select_all([]);
+async fn arriving(
+    service: &Service,
+    client: &Client,
+    id: &str,
+) -> Result<Arriving<Verb>, async_nats::Error> {
+    let mut arriving = serving::nothing();
     for verb in Verb::ALL {
         let own = (format!("{}-of-this-worker", verb.name()), format!("{}.{id}", verb.subject()));
         let shared = (verb.name(), verb.subject());
@@ -128,30 +64,15 @@ async fn endpoints(service: &Service, id: &str) -> Result<Arriving, async_nats::
             Answers::EachWorker => (id, vec![shared, own]),
         };
         for (name, subject) in subjects {
-            let metadata = HashMap::from([
-                ("request_schema".to_owned(), format!("control-{}-request.json", verb.name())),
-                ("reply_schema".to_owned(), format!("control-{}-reply.json", verb.name())),
-            ]);
-            let endpoint = service.endpoint_builder().name(name).queue_group(group);
-            let endpoint = endpoint.metadata(metadata).add(subject).await?;
-            let asked = move |request| Asked::of_endpoint(verb, request);
-            arriving.push(endpoint.map(asked).boxed());
+            let documents = format!("control-{}", verb.name());
+            let endpoint = Endpoint { name, subject, group, documents };
+            listen(&mut arriving, service, verb, endpoint).await?;
         }
     }
-    Ok(arriving)
-}
-
-/// Subjects beside those of the verbs, so that a wrong one is answered and not waited for.
-async fn forged(client: &Client) -> Result<Arriving, async_nats::Error> {
-    let mut arriving: Arriving = stream::select_all([]);
     for beside in ["*", "agent.*", "limits.*"] {
+        let means_something = |subject: &str| Verb::of_subject(subject).is_some();
         let subject = format!("{SUBJECTS}.{beside}");
-        let messages = client.queue_subscribe(subject, BESIDE.to_owned()).await?;
-        let client = client.clone();
-        let asked = messages
-            .filter(|message| std::future::ready(Verb::of_subject(&message.subject).is_none()))
-            .map(move |message| Asked::elsewhere(client.clone(), message));
-        arriving.push(asked.boxed());
+        listen_beside(&mut arriving, client, subject, means_something).await?;
     }
     Ok(arriving)
 }

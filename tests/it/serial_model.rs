@@ -35,11 +35,35 @@ use self::model::Model;
 use self::play::{Cuts, Play, difference};
 use self::trace::Trace;
 use crate::harness::case::{self, Case};
+use crate::harness::outside::Outside;
 
 #[test]
 fn traces_in_batches_equal_the_serial_model_in_memory() {
+    agree_in_memory(300, &traces(60), agrees);
+}
+
+#[test]
+fn traces_in_batches_equal_the_serial_model_on_sqlite() {
     let runtime = runtime();
-    check(300, &(traces(60), cuts()), |(trace, cuts)| {
+    let case = runtime.block_on(case::sqlite());
+    agree_on(&runtime, &case, 20, &traces(120), agrees);
+}
+
+#[test]
+fn traces_in_batches_equal_the_serial_model_on_postgres() {
+    let runtime = runtime();
+    let case = runtime.block_on(case::postgres());
+    agree_on(&runtime, &case, 15, &traces(120), agrees);
+}
+
+/// Each trace in the batches of its cuts, in one batch a wake and in one of all, on a store each.
+fn agree_in_memory<T: Strategy<Value = Trace>>(
+    cases: u32,
+    traces: &T,
+    agrees: impl AsyncFn(&MemoryStore, &MemoryStore, &Trace, &Cuts) -> Result<(), String>,
+) {
+    let runtime = runtime();
+    check(cases, &(traces, cuts()), |(trace, cuts)| {
         let trace = trace.kept();
         for cuts in [cuts, Cuts::everywhere(), Cuts::nowhere()] {
             let store = MemoryStore::new();
@@ -49,36 +73,21 @@ fn traces_in_batches_equal_the_serial_model_in_memory() {
     });
 }
 
-#[test]
-fn traces_in_batches_equal_the_serial_model_on_sqlite() {
-    let runtime = runtime();
-    let case = runtime.block_on(case::sqlite());
-    agrees_on(&runtime, &case, 20);
-}
-
-#[test]
-fn traces_in_batches_equal_the_serial_model_on_postgres() {
-    let runtime = runtime();
-    let case = runtime.block_on(case::postgres());
-    agrees_on(&runtime, &case, 15);
-}
-
-fn agrees_on<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
+/// As [`agree_in_memory`], on this store.
+fn agree_on<S: Store, T: Strategy<Value = Trace>>(
+    runtime: &Runtime,
+    case: &Case<S>,
+    cases: u32,
+    traces: &T,
+    agrees: impl AsyncFn(&S, &Outside, &Trace, &Cuts) -> Result<(), String>,
+) {
     let _within = runtime.enter();
     let store = &case.world.bench.store;
-    check(cases, &(traces(120), cuts()), |(trace, cuts)| {
+    check(cases, &(traces, cuts()), |(trace, cuts)| {
         for cuts in [cuts, Cuts::everywhere(), Cuts::nowhere()] {
             runtime.block_on(agrees(store, &case.outside, &trace, &cuts))?;
         }
         Ok(())
-    });
-}
-
-fn agrees_on_tight<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
-    let _within = runtime.enter();
-    let store = &case.world.bench.store;
-    check(cases, &(tight::tight_traces(80), cuts()), |(trace, cuts)| {
-        runtime.block_on(agrees(store, &case.outside, &trace, &cuts))
     });
 }
 

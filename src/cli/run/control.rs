@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use tracing::error;
 
-use super::Surroundings;
+use super::{Beside, Surroundings};
 use crate::broker::{self, Broker};
 use crate::cli::Failure;
 use crate::cli::servers::{
@@ -15,17 +14,11 @@ use crate::cli::servers::{
 use crate::config::Loaded;
 use crate::control::worker::Worker;
 use crate::control::{Control, service};
-use crate::error_text::one_line;
 use crate::shutdown::Shutdown;
 use crate::store::control::ControlStore;
 
-type Controlling = JoinSet<Result<(), async_nats::Error>>;
-
 /// Starts to answer, unless it is switched off. A server that is away is waited for.
-pub(super) async fn start(
-    loaded: &Loaded,
-    surroundings: &Surroundings,
-) -> Result<Controlling, Failure> {
+pub(super) async fn start(loaded: &Loaded, surroundings: &Surroundings) -> Result<Beside, Failure> {
     let config = &loaded.config;
     let mut controlling = JoinSet::new();
     if !config.control.enabled {
@@ -61,17 +54,4 @@ async fn serve<S: ControlStore>(
     shutdown: Shutdown,
 ) -> Result<(), async_nats::Error> {
     service::serve(control, &broker, requests_max, &shutdown).await
-}
-
-/// Waits until it has ended, which it does by itself once the work is to end.
-pub(super) async fn end(mut controlling: Controlling) {
-    while let Some(ended) = controlling.join_next().await {
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(fault)) => {
-                error!(error = one_line(fault.as_ref()), "answering operators failed");
-            }
-            Err(fault) => error!(error = one_line(&fault), "answering operators failed"),
-        }
-    }
 }

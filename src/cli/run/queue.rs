@@ -2,9 +2,8 @@
 //! it does while the work's are stuck.
 
 use tokio::task::JoinSet;
-use tracing::error;
 
-use super::Surroundings;
+use super::{Beside, Surroundings};
 use crate::admission::limits::Dimension;
 use crate::broker::{self, Broker, BrokerOptions};
 use crate::cli::Failure;
@@ -12,7 +11,6 @@ use crate::cli::servers::{
     AnyStore, broker_failure, events_broker_options, queue_broker_options, queue_store,
 };
 use crate::config::Config;
-use crate::error_text::one_line;
 use crate::queue::answers::{Claims, Reports, Runs, RunsOptions};
 use crate::queue::desk::{Desk, DeskOptions, Signals};
 use crate::queue::events::Publisher;
@@ -27,13 +25,8 @@ struct Brokers {
     telling: Broker,
 }
 
-type Queueing = JoinSet<Result<(), async_nats::Error>>;
-
 /// Starts to answer, unless it is switched off. A server that is away is waited for.
-pub(super) async fn start(
-    config: &Config,
-    surroundings: &Surroundings,
-) -> Result<Queueing, Failure> {
+pub(super) async fn start(config: &Config, surroundings: &Surroundings) -> Result<Beside, Failure> {
     if !config.queue.enabled {
         return Ok(JoinSet::new());
     }
@@ -57,7 +50,7 @@ fn spawn<S: RunnerStore>(
     surroundings: &Surroundings,
     brokers: Brokers,
     store: S,
-) -> Queueing {
+) -> Beside {
     let queue = &config.queue;
     let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
     let shutdown = surroundings.shutdown.clone();
@@ -123,17 +116,4 @@ fn active_max(config: &Config, dimension: Dimension) -> u32 {
 async fn ending(work: impl Future<Output = ()>) -> Result<(), async_nats::Error> {
     work.await;
     Ok(())
-}
-
-/// Waits until it has ended, which it does by itself once the work is to end.
-pub(super) async fn end(mut queueing: Queueing) {
-    while let Some(ended) = queueing.join_next().await {
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(fault)) => {
-                error!(error = one_line(fault.as_ref()), "the queue's service failed");
-            }
-            Err(fault) => error!(error = one_line(&fault), "the queue's service failed"),
-        }
-    }
 }

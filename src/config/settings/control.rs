@@ -1,6 +1,6 @@
 //! `[control]`: how operators are answered.
 
-use super::super::forms::{file, switch};
+use super::super::forms::{file, switch, switched};
 use super::{DatabaseUrl, Kind, NatsServers, Setting, millis, shown};
 
 const fn setting(
@@ -18,7 +18,7 @@ pub(super) const ENABLED: Setting = setting(
     Kind::Text {
         accepts: "`on` or `off`",
         set: |c, text| switch(text).map(|on| c.control.enabled = on),
-        get: |c| Some(if c.control.enabled { "on" } else { "off" }.to_owned()),
+        get: |c| switched(c.control.enabled),
     },
     "Whether this worker answers operators over NATS ([control](control.md)).",
 );

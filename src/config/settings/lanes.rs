@@ -1,6 +1,6 @@
 //! Of `[lanes]`, what is no number.
 
-use super::super::forms::switch;
+use super::super::forms::{switch, switched};
 use super::{Kind, Setting};
 
 pub(super) const SPREAD: Setting = Setting {
@@ -10,7 +10,7 @@ pub(super) const SPREAD: Setting = Setting {
     kind: Kind::Text {
         accepts: "`on` or `off`",
         set: |c, text| switch(text).map(|on| c.lanes.spread = on),
-        get: |c| Some(if c.lanes.spread { "on" } else { "off" }.to_owned()),
+        get: |c| switched(c.lanes.spread),
     },
     doc: "Whether this worker shares the lanes evenly with the other replicas that it hears; \
           `off`, a lane stays with whoever pulled it first.",

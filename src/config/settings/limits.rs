@@ -1,6 +1,6 @@
 //! `[limits]`: the platform's ceilings. Organizations may set lower ones of their own (docs/limits.md).
 
-use super::super::forms::switch;
+use super::super::forms::{switch, switched};
 use super::{Kind, Setting};
 use crate::admission::limits::Dimension;
 use crate::config::{Config, LimitsMode};
@@ -85,7 +85,7 @@ pub(super) const ENFORCED: Setting = setting(
     Kind::Text {
         accepts: "`on` or `off`",
         set: |c, text| switch(text).map(|on| c.limits.enforced = on),
-        get: |c| Some(if c.limits.enforced { "on" } else { "off" }.to_owned()),
+        get: |c| switched(c.limits.enforced),
     },
     "Whether admission asks gate 6 at all; `off` is for measuring what it costs, and no choice in \
      `production`.",

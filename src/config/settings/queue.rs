@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::forms::{file, switch};
+use super::super::forms::{file, switch, switched};
 use super::{Config, DatabaseUrl, Kind, NatsServers, Setting, millis, shown};
 
 const fn setting(
@@ -32,7 +32,7 @@ pub(super) const ENABLED: Setting = setting(
     Kind::Text {
         accepts: "`on` or `off`",
         set: |c, text| switch(text).map(|on| c.queue.enabled = on),
-        get: |c| Some(if c.queue.enabled { "on" } else { "off" }.to_owned()),
+        get: |c| switched(c.queue.enabled),
     },
     "Whether this worker answers runners over NATS, ends what is overdue and publishes what becomes \
      of runs ([queue](queue.md)).",

@@ -1,25 +1,12 @@
 //! Each statement is valid on its database, and what is asked often is looked up by an index.
 
-use std::path::Path;
-
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqlSafeStr as _};
 
 use crate::harness::{postgres, sqlite};
 
 /// Every `.sql` file of a dialect's control path.
 fn statements(dialect: &str) -> Vec<(String, String)> {
-    let directory = format!("src/store/{dialect}/control");
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
-    let mut found: Vec<(String, String)> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read_to_string(&path).unwrap())
-        })
-        .collect();
-    found.sort();
-    found
+    crate::harness::statements::statements(dialect, "control")
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Runs the real `wakegate` binary, in a directory of its own and without the caller's settings.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -29,9 +30,20 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+/// Runs a command to its end, with this on its standard input.
+pub(crate) fn fed(command: &mut Command, input: &str) -> Ended {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("wakegate starts");
+    child.stdin.take().expect("it is piped").write_all(input.as_bytes()).unwrap();
+    said(child.wait_with_output().expect("it was started"))
+}
+
 /// Runs a command to its end.
 pub(crate) fn ended(command: &mut Command) -> Ended {
-    let Output { status, stdout, stderr } = command.output().expect("wakegate starts");
+    said(command.output().expect("wakegate starts"))
+}
+
+fn said(Output { status, stdout, stderr }: Output) -> Ended {
     let text = |bytes| String::from_utf8(bytes).expect("wakegate writes UTF-8");
     Ended { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }

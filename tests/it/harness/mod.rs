@@ -16,6 +16,7 @@ pub mod prometheus;
 pub mod proxy;
 pub mod schema;
 pub mod sqlite;
+pub mod statements;
 pub mod terminal;
 pub mod tools;
 pub mod worker;

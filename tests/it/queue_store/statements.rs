@@ -1,7 +1,5 @@
 //! Each statement is valid on its database and looks things up, whatever the tables hold.
 
-use std::path::Path;
-
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 
@@ -10,18 +8,7 @@ use crate::harness::{postgres, sqlite};
 
 /// Every `.sql` file of a dialect's queue.
 fn statements(dialect: &str) -> Vec<(String, String)> {
-    let directory = format!("src/store/{dialect}/queue");
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
-    let mut found: Vec<(String, String)> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
-        .map(|path| {
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read_to_string(&path).unwrap())
-        })
-        .collect();
-    found.sort();
+    let found = crate::harness::statements::statements(dialect, "queue");
     assert!(found.len() >= 14, "{found:?}");
     found
 }

@@ -7,10 +7,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use tokio::runtime::Runtime;
 use wakegate::audit::AuditClass;
 use wakegate::store::Store;
-use wakegate::store::memory::MemoryStore;
 
 use super::answer::Played;
 use super::generate::shadowed_traces;
@@ -18,45 +16,26 @@ use super::hands::Hands;
 use super::model::Model;
 use super::play::{Cuts, Play, difference};
 use super::trace::{Step, Trace};
-use super::{check, cuts, runtime};
-use crate::harness::case::{self, Case};
+use super::{agree_in_memory, agree_on, runtime};
+use crate::harness::case;
 
 #[test]
 fn traces_in_batches_equal_the_serial_model_in_memory() {
-    let runtime = runtime();
-    check(200, &(shadowed_traces(60), cuts()), |(trace, cuts)| {
-        let trace = trace.kept();
-        for cuts in [cuts, Cuts::everywhere(), Cuts::nowhere()] {
-            let store = MemoryStore::new();
-            runtime.block_on(agrees(&store, &store, &trace, &cuts))?;
-        }
-        Ok(())
-    });
+    agree_in_memory(200, &shadowed_traces(60), agrees);
 }
 
 #[test]
 fn traces_in_batches_equal_the_serial_model_on_sqlite() {
     let runtime = runtime();
     let case = runtime.block_on(case::sqlite());
-    agrees_on(&runtime, &case, 12);
+    agree_on(&runtime, &case, 12, &shadowed_traces(100), agrees);
 }
 
 #[test]
 fn traces_in_batches_equal_the_serial_model_on_postgres() {
     let runtime = runtime();
     let case = runtime.block_on(case::postgres());
-    agrees_on(&runtime, &case, 10);
-}
-
-fn agrees_on<S: Store>(runtime: &Runtime, case: &Case<S>, cases: u32) {
-    let _within = runtime.enter();
-    let store = &case.world.bench.store;
-    check(cases, &(shadowed_traces(100), cuts()), |(trace, cuts)| {
-        for cuts in [cuts, Cuts::everywhere(), Cuts::nowhere()] {
-            runtime.block_on(agrees(store, &case.outside, &trace, &cuts))?;
-        }
-        Ok(())
-    });
+    agree_on(&runtime, &case, 10, &shadowed_traces(100), agrees);
 }
 
 /// Without what they are about the properties would hold of anything.

@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use wakegate::store::memory::MemoryStore;
 
 use super::generate::traces;
 use super::model::Model;
-use super::play::Cuts;
 use super::trace::{Tight, Trace};
-use super::{agrees, agrees_on_tight, brief, check, cuts, runtime};
+use super::{agree_in_memory, agree_on, agrees, brief, runtime};
 use crate::harness::case;
 
 /// Traces of up to so many plans, with ceilings that they meet.
@@ -29,29 +27,21 @@ pub fn tight_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
 
 #[test]
 fn seed_004_traces_on_a_small_queue_equal_the_serial_model_in_memory() {
-    let runtime = runtime();
-    check(300, &(tight_traces(60), cuts()), |(trace, cuts)| {
-        let trace = trace.kept();
-        for cuts in [cuts, Cuts::everywhere(), Cuts::nowhere()] {
-            let store = MemoryStore::new();
-            runtime.block_on(agrees(&store, &store, &trace, &cuts))?;
-        }
-        Ok(())
-    });
+    agree_in_memory(300, &tight_traces(60), agrees);
 }
 
 #[test]
 fn seed_004_traces_on_a_small_queue_equal_the_serial_model_on_sqlite() {
     let runtime = runtime();
     let case = runtime.block_on(case::sqlite());
-    agrees_on_tight(&runtime, &case, 15);
+    agree_on(&runtime, &case, 15, &tight_traces(80), agrees);
 }
 
 #[test]
 fn seed_004_traces_on_a_small_queue_equal_the_serial_model_on_postgres() {
     let runtime = runtime();
     let case = runtime.block_on(case::postgres());
-    agrees_on_tight(&runtime, &case, 10);
+    agree_on(&runtime, &case, 10, &tight_traces(80), agrees);
 }
 
 /// Without queues that fill and empty the property would hold of anything.

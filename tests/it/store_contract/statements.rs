@@ -1,29 +1,17 @@
 //! The statements themselves: each is valid on its database, and no plan is a scan.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, SqliteConnection,
 };
+use std::collections::BTreeMap;
 
 use super::subject::{OnPostgres, OnSqlite, Subject as _};
 use crate::harness::outside::Outside;
 
 /// Every `.sql` file of a dialect.
 fn statements(dialect: &str) -> Vec<(String, String)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store").join(dialect);
-    let mut found: Vec<(String, String)> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
-        .map(|path| {
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read_to_string(&path).unwrap())
-        })
-        .collect();
-    found.sort();
+    let found = crate::harness::statements::statements(dialect, "");
     assert!(found.len() >= 19, "{found:?}");
     found
 }

@@ -1,25 +1,16 @@
 //! `wakegate publish`, and what the logs tell.
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use serde_json::Value;
 
 use super::stage::{Dialect, Setting, Stage};
-use crate::harness::command::Ended;
+use crate::harness::command::{Ended, fed};
 use crate::harness::nats::{JetStream, Nats};
 
 const EVENT: &str = r#"{"type":"task.mutated.v1","organization_id":"acme","task_id":"t1","new_assignee_agent_profile_id":"a1","assignment_generation":1}"#;
 
 /// `wakegate publish` with this on its standard input.
 fn publish(stage: &Stage, arguments: &[&str], input: &str) -> Ended {
-    let mut command = stage.command(&[&["publish"], arguments].concat());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    fed(&mut stage.command(&[&["publish"], arguments].concat()), input)
 }
 
 #[tokio::test]
