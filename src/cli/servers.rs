@@ -178,11 +178,41 @@ pub(super) fn control_store_of_a_worker(config: &Config) -> Result<AnyStore, Fai
     open(url, &options, variable)
 }
 
+/// The same database for runners, with connections of its own.
+///
+/// # Errors
+/// There is none; nothing else is asked yet.
+pub(super) fn queue_store(config: &Config) -> Result<AnyStore, Failure> {
+    let (url, variable) = queue_url(config);
+    present(url, variable)?;
+    queue_store_of_a_worker(config)
+}
+
+/// As [`queue_store`], for a worker: what is not there yet is waited for.
+pub(super) fn queue_store_of_a_worker(config: &Config) -> Result<AnyStore, Failure> {
+    let options = StoreOptions {
+        connections_max: config.queue.connections_max,
+        read_deadline: config.queue.deadline,
+        record_deadline: config.queue.deadline,
+    };
+    let (url, variable) = queue_url(config);
+    open(url, &options, variable)
+}
+
 fn control_url(config: &Config) -> (&DatabaseUrl, &'static str) {
-    match &config.control.database_url {
-        Some(url) => (url, "WAKEGATE_CONTROL_DATABASE_URL"),
-        None => (&config.database.url, "WAKEGATE_DATABASE_URL"),
-    }
+    or_the_workers(config, config.control.database_url.as_ref(), "WAKEGATE_CONTROL_DATABASE_URL")
+}
+
+fn queue_url(config: &Config) -> (&DatabaseUrl, &'static str) {
+    or_the_workers(config, config.queue.database_url.as_ref(), "WAKEGATE_QUEUE_DATABASE_URL")
+}
+
+fn or_the_workers<'a>(
+    config: &'a Config,
+    own: Option<&'a DatabaseUrl>,
+    variable: &'static str,
+) -> (&'a DatabaseUrl, &'static str) {
+    own.map_or((&config.database.url, "WAKEGATE_DATABASE_URL"), |own| (own, variable))
 }
 
 /// No command but `migrate` and `run` makes a SQLite file: to look for one must not leave one behind.
@@ -196,19 +226,6 @@ fn present(url: &DatabaseUrl, variable: &str) -> Result<(), Failure> {
             .remedy(format!("{variable} says which; `wakegate migrate` makes one")));
     }
     Ok(())
-}
-
-/// The same database for runners, with connections of its own.
-pub(super) fn queue_store(config: &Config) -> Result<AnyStore, Failure> {
-    let options = StoreOptions {
-        connections_max: config.queue.connections_max,
-        read_deadline: config.queue.deadline,
-        record_deadline: config.queue.deadline,
-    };
-    match &config.queue.database_url {
-        Some(url) => open(url, &options, "WAKEGATE_QUEUE_DATABASE_URL"),
-        None => open(&config.database.url, &options, "WAKEGATE_DATABASE_URL"),
-    }
 }
 
 fn open(url: &DatabaseUrl, options: &StoreOptions, variable: &str) -> Result<AnyStore, Failure> {

@@ -1,8 +1,5 @@
 //! `wakegate explain` as it is used: what it prints, that it writes nothing, and how it ends.
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 use wakegate::admission::{GateName, Shadows};
 use wakegate::config::Config;
@@ -11,7 +8,7 @@ use wakegate::store::Store;
 use wakegate::store::memory::MemoryStore;
 use wakegate::wake::UtcMicros;
 
-use crate::harness::command::Ended;
+use crate::harness::command::{Ended, fed};
 use crate::harness::world::{Published, SECOND, T0, World, mutation, requested};
 use crate::harness::{case, golden};
 use crate::through_servers::on_both_databases;
@@ -25,13 +22,7 @@ on_both_databases!(
 
 /// `wakegate explain` with an event on standard input.
 fn explained(stage: &Stage, arguments: &[&str], input: &str) -> Ended {
-    let mut command = stage.command(&[&["explain"], arguments].concat());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    fed(&mut stage.command(&[&["explain"], arguments].concat()), input)
 }
 
 fn body(event: &Published) -> String {
@@ -119,15 +110,23 @@ async fn what_cannot_be_explained_says_what_to_give() {
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("wants RFC 3339"), "{}", wrong.stderr);
 
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("none.db");
-    let mut command = stage.command(&["explain", "event.json"]);
     std::fs::write(stage.directory.path().join("event.json"), &event).unwrap();
-    command.env("WAKEGATE_DATABASE_URL", format!("sqlite://{}", file.display()));
-    let ended = crate::harness::command::ended(&mut command);
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("there is no database"), "{}", ended.stderr);
-    assert!(!file.exists(), "asking makes no database");
+    let run = "0192f0c1-7c00-7000-8000-000000000001";
+    let why = ["--platform", "--actor", "ann", "--reason", "r"];
+    for arguments in [
+        &["explain", "event.json"][..],
+        &[&["pause"], &why[..]].concat(),
+        &[&["cancel", run], &why[..]].concat(),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("none.db");
+        let mut command = stage.command(arguments);
+        command.env("WAKEGATE_DATABASE_URL", format!("sqlite://{}", file.display()));
+        let ended = crate::harness::command::ended(&mut command);
+        assert_eq!(ended.code, Some(1), "{arguments:?}");
+        assert!(ended.stderr.contains("there is no database"), "{}", ended.stderr);
+        assert!(!file.exists(), "asking makes no database: {arguments:?}");
+    }
 }
 
 async fn ask<S: Store>(store: &S, event: &Published) -> Explanation {

@@ -8,7 +8,7 @@ use crate::admission::limits::Dimension;
 use crate::broker::{self, Broker, BrokerOptions};
 use crate::cli::Failure;
 use crate::cli::servers::{
-    AnyStore, broker_failure, events_broker_options, queue_broker_options, queue_store,
+    AnyStore, broker_failure, events_broker_options, queue_broker_options, queue_store_of_a_worker,
 };
 use crate::config::Config;
 use crate::queue::answers::{Claims, Reports, Runs, RunsOptions};
@@ -39,7 +39,7 @@ pub(super) async fn start(config: &Config, surroundings: &Surroundings) -> Resul
         answering: connect(queue_broker_options(config)).await?,
         telling: connect(events_broker_options(config)).await?,
     };
-    Ok(match queue_store(config)? {
+    Ok(match queue_store_of_a_worker(config)? {
         AnyStore::Postgres(store) => spawn(config, surroundings, brokers, store),
         AnyStore::Sqlite(store) => spawn(config, surroundings, brokers, store),
     })
