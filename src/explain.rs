@@ -74,7 +74,7 @@ pub async fn explain<S: Store>(
         Content::NoWake(no_wake) => Told::NoWake(no_wake),
         Content::Rejected(rejection) => Told::Rejected(rejection),
         Content::Wake(wake) => {
-            let asking = Asking { doubtful: false, ceilings };
+            let asking = Asking { doubtful: false, ceilings, told: true };
             // Nothing was decided of a message that does not exist, and any cursor is before it.
             let loaded = load(store, LaneCursor::default(), &[&*wake], asking).await;
             match loaded.data_fault {

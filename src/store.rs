@@ -26,7 +26,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub use self::options::{StoreOptions, UrlError};
-pub use self::room::{IntakeSpan, RoomClaim, RoomQuery};
+pub use self::room::{AdmittedSlot, IntakeSpan, RoomClaim, RoomQuery, Sparing};
 pub use self::schema::{MigrateError, SchemaState};
 use crate::admission::Shadowed;
 use crate::admission::decision::{DegradedReason, PriorOutcome};

@@ -24,8 +24,9 @@ use crate::worker::Worker;
 use crate::workloads::Event;
 use crate::{Result, eventually};
 
-/// Sent first and not measured: connections, statements and caches are then as in a running system.
-pub(crate) const WARM_UP: usize = 200;
+/// Sent first, at the same rate, and not measured: connections, statements and caches are then as in a
+/// running system, and what waited for them has been worked off.
+const WARM_UP_SECONDS: u32 = 2;
 /// Every so many-th arrival is looked up in the database.
 const LOOK_UP_EVERY: usize = 10;
 const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
@@ -44,6 +45,11 @@ pub(crate) struct Latency {
 }
 
 const CURVE: [f64; 12] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
+
+/// Events that come before those that are measured.
+pub(crate) fn warm_up(per_second: u32) -> usize {
+    (per_second * WARM_UP_SECONDS) as usize
+}
 
 impl Latency {
     pub(crate) fn of(mut took: Vec<Duration>, mut late: Vec<Duration>) -> Self {
@@ -167,6 +173,7 @@ struct Sender {
 }
 
 struct Sending {
+    warm_up: usize,
     thread: thread::JoinHandle<Result<Vec<(Instant, Instant)>>>,
     acknowledging: JoinSet<Result<()>>,
 }
@@ -175,13 +182,14 @@ impl Sender {
     /// Sends from a thread of its own: the runtime's timer is good to a millisecond only.
     fn start(self, events: Vec<Event>) -> Result<Sending> {
         let runtime = Handle::current();
+        let per_second = self.per_second;
         let (sent, acks) = mpsc::unbounded_channel();
         let mut acknowledging = JoinSet::new();
         acknowledging.spawn(all_acknowledged(acks));
         let thread = thread::Builder::new()
             .name("sender".to_owned())
             .spawn(move || self.send(&runtime, &events, &sent))?;
-        Ok(Sending { thread, acknowledging })
+        Ok(Sending { warm_up: warm_up(per_second), thread, acknowledging })
     }
 
     /// When each was to be sent, and was.
@@ -232,7 +240,7 @@ impl Sending {
             acknowledged??;
         }
         let (mut took, mut late) = (Vec::new(), Vec::new());
-        for (&(due, sent), arrived) in sent.iter().zip(arrived).skip(WARM_UP) {
+        for (&(due, sent), arrived) in sent.iter().zip(arrived).skip(self.warm_up) {
             took.push(arrived.ok_or("an event has no outcome")?.duration_since(due));
             late.push(sent.duration_since(due));
         }

@@ -39,6 +39,8 @@ pub struct Asking {
     pub doubtful: bool,
     /// The platform's ceilings; without any, nobody asks how full it is.
     pub ceilings: Option<Ceilings>,
+    /// Whether how full it is is told to somebody, also where that decides nothing.
+    pub told: bool,
 }
 
 /// Reads all facts for a batch, the reads side by side.
@@ -96,10 +98,9 @@ pub async fn load<S: Store>(
 }
 
 fn room_query(wakes: &[&Wake], asking: Asking) -> RoomQuery {
-    match asking.ceilings {
-        Some(_) => RoomQuery::of(wakes.iter().copied()),
-        None => RoomQuery::default(),
-    }
+    let Some(ceilings) = asking.ceilings else { return RoomQuery::default() };
+    let asked = RoomQuery::of(wakes.iter().copied());
+    if asking.told { asked } else { asked.sparing(&ceilings, wakes.len()) }
 }
 
 /// A read that no wake needs is not made, and so cannot fail.

@@ -151,7 +151,7 @@ impl<S: Store, A: AuditLog, C: LaneConsumer> Bench<S, A, C> {
     }
 
     pub(super) fn asking(&self, doubtful: bool) -> Asking {
-        Asking { doubtful, ceilings: self.options.ceilings }
+        Asking { doubtful, ceilings: self.options.ceilings, told: false }
     }
 
     /// Works what is decoded, and traces it.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admission::facts::{Room, Scoped};
 use crate::admission::intake::Slot;
-use crate::admission::limits::{Dimension, Limits, OrganizationLimits};
+use crate::admission::limits::{Ceilings, Dimension, Limits, OrganizationLimits};
 use crate::wake::producer::ProducerClass;
 use crate::wake::{OrganizationId, ProjectId, Wake};
 
@@ -17,6 +17,28 @@ pub struct RoomQuery {
     pub projects: Vec<Scoped<ProjectId>>,
     /// Admitted wakes of these.
     pub intake: Vec<IntakeSpan>,
+    /// What is known beforehand about limits, for whoever wants no more than can matter.
+    pub sparing: Option<Sparing>,
+}
+
+/// Projects may be left out whose organization has so few queued runs that none of its projects can
+/// reach its limit with so many wakes more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sparing {
+    /// The platform's limit for a project; an organization's own may be lower.
+    pub queued_project_max: u32,
+    /// Wakes that are decided by the answer.
+    pub wakes: u32,
+}
+
+impl Sparing {
+    /// Whether one of an organization's projects may be full.
+    #[must_use]
+    pub fn is_crowded(self, queued: u64, own: Option<&OrganizationLimits>) -> bool {
+        let own = own.and_then(|limits| limits.of(Dimension::QueuedProject));
+        let max = own.unwrap_or(u32::MAX).min(self.queued_project_max);
+        queued.saturating_add(self.wakes.into()) > u64::from(max)
+    }
 }
 
 /// Admitted wakes of one producer in one organization, in these slots, both ends included.
@@ -33,6 +55,16 @@ pub struct IntakeSpan {
 }
 
 impl RoomQuery {
+    /// Without what cannot matter to so many wakes under these ceilings.
+    #[must_use]
+    pub fn sparing(mut self, ceilings: &Ceilings, wakes: usize) -> Self {
+        self.sparing = Some(Sparing {
+            queued_project_max: ceilings.of(Dimension::QueuedProject),
+            wakes: u32::try_from(wakes).unwrap_or(u32::MAX),
+        });
+        self
+    }
+
     /// What these wakes would need room in.
     #[must_use]
     pub fn of<'a>(wakes: impl IntoIterator<Item = &'a Wake>) -> Self {
@@ -67,28 +99,34 @@ impl Places<'_> {
         let scoped = |(organization, project): (&OrganizationId, &ProjectId)| {
             (organization.clone(), project.clone())
         };
-        let mut intake: Vec<IntakeSpan> = Vec::new();
-        for ((organization_id, producer), slots) in self.slots {
-            let mut spans: Vec<(Slot, Slot)> = Vec::new();
-            for (first, last) in slots.into_iter().map(Slot::near) {
-                match spans.last_mut() {
-                    Some(span) if first <= span.1.later(1) => span.1 = last,
-                    _ => spans.push((first, last)),
-                }
-            }
-            intake.extend(spans.into_iter().map(|(first, last)| IntakeSpan {
-                organization_id: organization_id.clone(),
-                producer,
-                first,
-                last,
-            }));
-        }
         RoomQuery {
             organizations: self.organizations.into_iter().cloned().collect(),
             projects: self.projects.into_iter().map(scoped).collect(),
-            intake,
+            intake: spans(self.slots),
+            sparing: None,
         }
     }
+}
+
+/// The slots near these, without gaps and without anything twice.
+fn spans(slots: BTreeMap<(&OrganizationId, ProducerClass), BTreeSet<Slot>>) -> Vec<IntakeSpan> {
+    let mut intake: Vec<IntakeSpan> = Vec::new();
+    for ((organization_id, producer), slots) in slots {
+        let mut spans: Vec<(Slot, Slot)> = Vec::new();
+        for (first, last) in slots.into_iter().map(Slot::near) {
+            match spans.last_mut() {
+                Some(span) if first <= span.1.later(1) => span.1 = last,
+                _ => spans.push((first, last)),
+            }
+        }
+        intake.extend(spans.into_iter().map(|(first, last)| IntakeSpan {
+            organization_id: organization_id.clone(),
+            producer,
+            first,
+            last,
+        }));
+    }
+    intake
 }
 
 /// What a batch admits, and under which limits: the store holds it against what is there when it is
@@ -98,101 +136,168 @@ pub struct RoomClaim {
     /// Whether what is exceeded stops it: not where gate 6 is in shadow, which counts all the same.
     enforced: bool,
     platform_max: u32,
-    organizations: BTreeMap<OrganizationId, u32>,
-    projects: BTreeMap<Scoped<ProjectId>, u32>,
-    intake: BTreeMap<(OrganizationId, ProducerClass), IntakeClaim>,
+    organizations: BTreeMap<OrganizationId, OrganizationClaim>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct IntakeClaim {
-    max: u32,
-    slots: BTreeMap<Slot, u64>,
+struct OrganizationClaim {
+    queued_max: u32,
+    queued_project_max: u32,
+    projects: BTreeSet<ProjectId>,
+    intake_max: u32,
+    intake: BTreeMap<ProducerClass, BTreeMap<Slot, u64>>,
+}
+
+/// Wakes that are admitted in one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdmittedSlot<'a> {
+    /// The tenant.
+    pub organization_id: &'a OrganizationId,
+    /// The producer.
+    pub producer: ProducerClass,
+    /// The slot.
+    pub slot: Slot,
+    /// How many.
+    pub wakes: u64,
+    /// As long as others have admitted no more than this in all the slots that may share a minute
+    /// with this one, no minute is over its limit; less than none where these alone may be.
+    pub others_max: i64,
 }
 
 impl RoomClaim {
     /// A claim of nothing yet.
     #[must_use]
     pub fn new(limits: &Limits<'_>, enforced: bool) -> Self {
-        Self {
-            enforced,
-            platform_max: limits.ceilings.of(Dimension::QueuedPlatform),
-            organizations: BTreeMap::new(),
-            projects: BTreeMap::new(),
-            intake: BTreeMap::new(),
-        }
+        let platform_max = limits.ceilings.of(Dimension::QueuedPlatform);
+        Self { enforced, platform_max, organizations: BTreeMap::new() }
     }
 
     /// Claims room for the run of a wake.
     pub fn admit(&mut self, wake: &Wake, limits: &Limits<'_>) {
-        let organization = &wake.organization_id;
-        let max = |dimension| limits.effective(organization, dimension).max;
-        let of_organization = || max(Dimension::QueuedOrganization);
-        self.organizations.entry(organization.clone()).or_insert_with(of_organization);
-        if let Some(project) = &wake.project_id {
-            let project = (organization.clone(), project.clone());
-            self.projects.entry(project).or_insert_with(|| max(Dimension::QueuedProject));
-        }
-        let producer = (organization.clone(), wake.producer.class());
-        let claim = self
-            .intake
-            .entry(producer)
-            .or_insert_with(|| IntakeClaim { max: max(Dimension::Intake), slots: BTreeMap::new() });
-        *claim.slots.entry(Slot::of(wake.requested_at)).or_default() += 1;
+        let id = &wake.organization_id;
+        let claim = self.organizations.entry(id.clone()).or_insert_with(|| {
+            let max = |dimension| limits.effective(id, dimension).max;
+            OrganizationClaim {
+                queued_max: max(Dimension::QueuedOrganization),
+                queued_project_max: max(Dimension::QueuedProject),
+                projects: BTreeSet::new(),
+                intake_max: max(Dimension::Intake),
+                intake: BTreeMap::new(),
+            }
+        });
+        claim.projects.extend(wake.project_id.clone());
+        let slots = claim.intake.entry(wake.producer.class()).or_default();
+        *slots.entry(Slot::of(wake.requested_at)).or_default() += 1;
     }
 
-    /// What has to be counted as admitted: organization, producer, slot and how many, in order.
-    pub fn admitted(&self) -> impl Iterator<Item = (&OrganizationId, ProducerClass, Slot, u64)> {
-        self.intake.iter().flat_map(|((organization, producer), claim)| {
-            claim.slots.iter().map(move |(slot, wakes)| (organization, *producer, *slot, *wakes))
+    /// Whether what is exceeded stops the batch.
+    #[must_use]
+    pub const fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+
+    /// Most queued runs of all organizations.
+    #[must_use]
+    pub const fn platform_max(&self) -> u32 {
+        self.platform_max
+    }
+
+    /// Organizations in order, each with its most queued runs, and those of each of its projects.
+    pub fn organizations(&self) -> impl Iterator<Item = (&OrganizationId, u32, u32)> {
+        self.organizations
+            .iter()
+            .map(|(id, claim)| (id, claim.queued_max, claim.queued_project_max))
+    }
+
+    /// Projects in order, each with the place of its organization among
+    /// [`RoomClaim::organizations`].
+    pub fn projects(&self) -> impl Iterator<Item = (usize, &OrganizationId, &ProjectId)> {
+        self.organizations.iter().enumerate().flat_map(|(place, (id, claim))| {
+            claim.projects.iter().map(move |project| (place, id, project))
         })
     }
 
-    /// What to read to know whether the claim holds.
+    /// What has to be counted as admitted, in order.
+    pub fn admitted(&self) -> impl Iterator<Item = AdmittedSlot<'_>> {
+        self.organizations.iter().flat_map(|(organization_id, claim)| {
+            claim.intake.iter().flat_map(move |(&producer, slots)| {
+                slots.iter().map(move |(&slot, &wakes)| {
+                    let (first, last) = slot.near();
+                    let own: u64 = slots.range(first..=last).map(|(_, wakes)| wakes).sum();
+                    let others_max =
+                        i64::from(claim.intake_max) - i64::try_from(own).unwrap_or(i64::MAX);
+                    AdmittedSlot { organization_id, producer, slot, wakes, others_max }
+                })
+            })
+        })
+    }
+
+    /// All that has to be read to know whether the claim holds.
     #[must_use]
     pub fn query(&self) -> RoomQuery {
-        let places = Places {
-            organizations: self.organizations.keys().collect(),
-            projects: self.projects.keys().map(|(org, project)| (org, project)).collect(),
-            slots: self
-                .intake
-                .iter()
-                .map(|((org, producer), claim)| {
-                    ((org, *producer), claim.slots.keys().copied().collect())
-                })
+        RoomQuery {
+            organizations: self.organizations.keys().cloned().collect(),
+            projects: self
+                .projects()
+                .map(|(_, organization, project)| (organization.clone(), project.clone()))
                 .collect(),
-        };
-        places.query()
+            intake: self.spans(),
+            sparing: None,
+        }
+    }
+
+    /// The slots to read to know whether a rate is exceeded.
+    #[must_use]
+    pub fn spans(&self) -> Vec<IntakeSpan> {
+        let mut slots: BTreeMap<_, BTreeSet<Slot>> = BTreeMap::new();
+        for admitted in self.admitted() {
+            let producer = (admitted.organization_id, admitted.producer);
+            slots.entry(producer).or_default().insert(admitted.slot);
+        }
+        spans(slots)
     }
 
     /// The first boundary that is exceeded by what is there now, the claim itself included.
     #[must_use]
     pub fn exceeded(&self, now: &Room) -> Option<Dimension> {
-        if !self.enforced {
-            return None;
-        }
-        let over = |depth: Option<&u64>, max: u32| depth.is_some_and(|d| *d > u64::from(max));
+        self.queue_exceeded(now).or_else(|| self.rate_exceeded(now))
+    }
+
+    /// As [`RoomClaim::exceeded`], of the queue alone.
+    #[must_use]
+    pub fn queue_exceeded(&self, now: &Room) -> Option<Dimension> {
+        let over = |depth: Option<&u64>, max: u32| {
+            self.enforced && depth.is_some_and(|depth| *depth > u64::from(max))
+        };
         if over(Some(&now.queued_platform), self.platform_max) {
             return Some(Dimension::QueuedPlatform);
         }
-        let queued = |(organization, max): (&OrganizationId, &u32)| {
-            over(now.queued_organizations.get(organization), *max)
-        };
-        if self.organizations.iter().any(queued) {
+        let mut organizations = self.organizations();
+        if organizations.any(|(id, max, _)| over(now.queued_organizations.get(id), max)) {
             return Some(Dimension::QueuedOrganization);
         }
-        let queued = |(project, max): (&Scoped<ProjectId>, &u32)| {
-            over(now.queued_projects.get(project), *max)
+        let queued = |(id, project): &Scoped<ProjectId>, depth: &u64| {
+            let claim = self.organizations.get(id).filter(|claim| claim.projects.contains(project));
+            claim.is_some_and(|claim| over(Some(depth), claim.queued_project_max))
         };
-        if self.projects.iter().any(queued) {
-            return Some(Dimension::QueuedProject);
-        }
-        let rate = |(producer, claim): (&(OrganizationId, ProducerClass), &IntakeClaim)| {
-            now.intake.get(producer).is_some_and(|admitted| {
-                let busiest = claim.slots.keys().map(|at| admitted.busiest_minute(*at)).max();
-                busiest > Some(u64::from(claim.max))
+        let mut projects = now.queued_projects.iter();
+        projects.any(|(project, depth)| queued(project, depth)).then_some(Dimension::QueuedProject)
+    }
+
+    /// As [`RoomClaim::exceeded`], of the intake rate alone.
+    #[must_use]
+    pub fn rate_exceeded(&self, now: &Room) -> Option<Dimension> {
+        let over = |id: &OrganizationId, claim: &OrganizationClaim| {
+            claim.intake.iter().any(|(producer, slots)| {
+                now.intake.get(&(id.clone(), *producer)).is_some_and(|admitted| {
+                    let busiest = slots.keys().map(|at| admitted.busiest_minute(*at)).max();
+                    busiest > Some(u64::from(claim.intake_max))
+                })
             })
         };
-        self.intake.iter().any(rate).then_some(Dimension::Intake)
+        let exceeded =
+            self.enforced && self.organizations.iter().any(|(id, claim)| over(id, claim));
+        exceeded.then_some(Dimension::Intake)
     }
 }
 

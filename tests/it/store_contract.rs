@@ -1,5 +1,6 @@
 //! What every store promises: written once, run on the one in memory, on SQLite and on PostgreSQL.
 
+mod durable;
 pub mod given;
 mod gone;
 mod identity;

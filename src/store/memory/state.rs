@@ -319,11 +319,9 @@ impl State {
         for run in &batch.runs {
             self.put(MemoryRun::from(run));
         }
-        for (organization, producer, slot, wakes) in
-            batch.room.iter().flat_map(super::super::RoomClaim::admitted)
-        {
-            let producer = (organization.clone(), producer);
-            self.intake.entry(producer).or_default().add(slot, wakes);
+        for admitted in batch.room.iter().flat_map(super::super::RoomClaim::admitted) {
+            let producer = (admitted.organization_id.clone(), admitted.producer);
+            self.intake.entry(producer).or_default().add(admitted.slot, admitted.wakes);
         }
         for merge in &batch.merges {
             if let Some(mut run) = self.runs.get(&merge.run_id).cloned() {

@@ -100,7 +100,7 @@ impl PauseStore for PostgresStore {
 
     async fn pause(&self, id: &str) -> Result<Option<Pause>, StoreError> {
         let read = || query(include_str!("control/read_pause.sql")).bind(id.to_owned());
-        one(&self.sessions.read("a pause", read).await?, pause)
+        one(&self.sessions.write("a pause", read).await?, pause)
     }
 
     async fn active_pause(&self, scope: &PauseScope) -> Result<Option<Pause>, StoreError> {
@@ -109,7 +109,7 @@ impl PauseStore for PostgresStore {
                 .bind(scope.as_str())
                 .bind(scope.organization().to_string())
         };
-        one(&self.sessions.read("an active pause", read).await?, pause)
+        one(&self.sessions.write("an active pause", read).await?, pause)
     }
 
     async fn paused_organizations(

@@ -126,7 +126,7 @@ impl PostgresStore {
     /// The run, as somebody sees it whose change found nothing to change.
     async fn run_state(&self, run: RunId) -> Result<Option<RunState>, StoreError> {
         let read = || query(include_str!("queue/read_run.sql")).bind(run.uuid());
-        // Over the connections that write: what was just written is to be seen.
+        // Durable, for it is answered.
         let rows = self.sessions.write("the state of a run", read).await?;
         rows.first().map(state).transpose()
     }
@@ -343,7 +343,8 @@ impl QueueStore for PostgresStore {
     async fn take_events(&self, events_max: u32) -> Result<Vec<RunEvent>, StoreError> {
         let text = include_str!("queue/take_events.sql");
         let read = || query(text).bind(i64::from(events_max));
-        self.sessions.read("the events", read).await?.iter().map(event).collect()
+        // Told to everybody, so it must not be undone by a crash.
+        self.sessions.write("the events", read).await?.iter().map(event).collect()
     }
 
     async fn delete_events(&self, ids: &[i64]) -> Result<(), StoreError> {

@@ -72,7 +72,7 @@ impl RedriveStore for PostgresStore {
 
     async fn last_redrive(&self, wake: WakeId) -> Result<Option<Redrive>, StoreError> {
         let read = || query(include_str!("control/read_redrive.sql")).bind(wake.uuid());
-        let rows = self.sessions.read("the read of a redrive", read).await?;
+        let rows = self.sessions.write("the read of a redrive", read).await?;
         rows.first().map(redrive).transpose()
     }
 

@@ -6,11 +6,12 @@ use sqlx::{PgConnection, query};
 use super::super::room::limits_of;
 use super::super::{RecordError, RoomClaim, RoomQuery, StoreError};
 use super::reads::{get, get_instant};
-use super::session::{Prepared, Sessions, execute};
+use super::session::{Prepared, Sessions};
 use super::timestamp::Timestamp;
 use super::writes::refused;
 use crate::admission::facts::{Drain, Room};
 use crate::admission::intake::Slot;
+use crate::admission::limits::Dimension;
 use crate::wake::OrganizationId;
 
 pub(super) async fn read(sessions: &Sessions, asked: &RoomQuery) -> Result<Room, StoreError> {
@@ -25,10 +26,19 @@ pub(super) async fn take(
     connection: &mut PgConnection,
     claim: &RoomClaim,
 ) -> Result<(), RecordError> {
-    execute(connection, count(claim)).await.map_err(|error| refused(&error))?;
-    let asked = claim.query();
-    let rows = statement(&asked).fetch_all(connection).await.map_err(|error| refused(&error))?;
-    match claim.exceeded(&room(&rows, &asked)?) {
+    let row = taking(claim).fetch_one(&mut *connection).await.map_err(|error| refused(&error))?;
+    let exceeded = match get::<Option<&str>>(&row, "boundary")? {
+        None => None,
+        Some("platform") => Some(Dimension::QueuedPlatform),
+        Some("organization") => Some(Dimension::QueuedOrganization),
+        Some("project") => Some(Dimension::QueuedProject),
+        Some(_) => {
+            let asked = RoomQuery { intake: claim.spans(), ..RoomQuery::default() };
+            let rows = statement(&asked).fetch_all(connection).await;
+            claim.rate_exceeded(&room(&rows.map_err(|error| refused(&error))?, &asked)?)
+        }
+    };
+    match exceeded {
         Some(boundary) => Err(RecordError::RoomTaken { boundary }),
         None => Ok(()),
     }
@@ -56,28 +66,49 @@ fn statement(asked: &RoomQuery) -> Prepared {
         .bind(producers)
         .bind(first)
         .bind(last)
+        .bind(asked.sparing.map(|sparing| i64::from(sparing.queued_project_max)))
+        .bind(asked.sparing.map_or(0, |sparing| i64::from(sparing.wakes)))
 }
 
-fn count(claim: &RoomClaim) -> Prepared {
+/// What is not enforced is counted, and compared with nothing.
+fn taking(claim: &RoomClaim) -> Prepared {
+    let enforced = claim.is_enforced();
     let (mut organizations, mut producers) = (Vec::new(), Vec::new());
-    let (mut slots, mut admitted) = (Vec::new(), Vec::new());
-    for (organization, producer, slot, wakes) in claim.admitted() {
-        organizations.push(organization.as_str());
-        producers.push(producer.as_str());
-        slots.push(Timestamp(slot.start()));
-        admitted.push(i64::try_from(wakes).unwrap_or(i64::MAX));
+    let (mut slots, mut admitted, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for slot in claim.admitted() {
+        organizations.push(slot.organization_id.as_str());
+        producers.push(slot.producer.as_str());
+        slots.push(Timestamp(slot.slot.start()));
+        admitted.push(i64::try_from(slot.wakes).unwrap_or(i64::MAX));
+        others.push(enforced.then_some(slot.others_max));
     }
-    query(include_str!("count_intake.sql"))
+    let query = query(include_str!("take_room.sql"))
         .bind(organizations)
         .bind(producers)
         .bind(slots)
         .bind(admitted)
+        .bind(others)
+        .bind(enforced.then_some(i64::from(claim.platform_max())));
+    let (mut organizations, mut queued, mut of_projects) = (Vec::new(), Vec::new(), Vec::new());
+    for (organization, max, project_max) in claim.organizations().filter(|_| enforced) {
+        organizations.push(organization.as_str());
+        queued.push(i64::from(max));
+        of_projects.push(i64::from(project_max));
+    }
+    let (mut places, mut projects) = (Vec::new(), Vec::new());
+    for (place, _, project) in claim.projects().filter(|_| enforced) {
+        // Counted from 1.
+        places.push(i32::try_from(place + 1).unwrap_or(i32::MAX));
+        projects.push(project.as_str());
+    }
+    query.bind(organizations).bind(queued).bind(of_projects).bind(places).bind(projects)
 }
 
 fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {
     let mut room = Room::default();
     for row in rows {
-        let depth = u64::try_from(get::<i64>(row, "depth")?).unwrap_or(0);
+        let queued: Option<i64> = get(row, "depth")?;
+        let depth = u64::try_from(queued.unwrap_or(0)).unwrap_or(0);
         let position = usize::try_from(get::<i32>(row, "position")?).unwrap_or(0).wrapping_sub(1);
         match get(row, "kind")? {
             "platform" => {
@@ -86,14 +117,14 @@ fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {
             }
             "organization" => {
                 let organization = at(&asked.organizations, position)?;
-                room.queued_organizations.insert(organization.clone(), depth);
-                let organization = Some(organization.clone());
-                room.drains.extend(drain(row)?.map(|drain| (organization, drain)));
-            }
-            "limits" => {
-                let limits: Vec<Option<i64>> = get(row, "limits")?;
-                let organization = at(&asked.organizations, position)?.clone();
-                room.limits.insert(organization, limits_of(&limits));
+                if queued.is_some() {
+                    room.queued_organizations.insert(organization.clone(), depth);
+                    let organization = Some(organization.clone());
+                    room.drains.extend(drain(row)?.map(|drain| (organization, drain)));
+                }
+                if let Some(limits) = get::<Option<Vec<Option<i64>>>>(row, "limits")? {
+                    room.limits.insert(organization.clone(), limits_of(&limits));
+                }
             }
             "project" => {
                 room.queued_projects.insert(at(&asked.projects, position)?.clone(), depth);

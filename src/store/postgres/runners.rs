@@ -91,7 +91,7 @@ impl RunnerStore for PostgresStore {
         let token = i64::try_from(held.fencing_token).unwrap_or(i64::MAX);
         let id = held.run_id.uuid();
         let read = || query(include_str!("runners/held_run.sql")).bind(id).bind(token);
-        self.sessions.read("a run", read).await?.first().map(held_run).transpose()
+        self.sessions.write("a run", read).await?.first().map(held_run).transpose()
     }
 
     async fn cancel_stopped(

@@ -8,6 +8,11 @@
 //! scan of a table that has grown. So on these connections everything but an index under a nested
 //! loop is switched off, and with no choice left the generic plan is the right one and planning is
 //! paid for once.
+//!
+//! What writes runs has the queue locked until its commit, and would keep it locked while the log is
+//! written to disk. So the connections that write commit without waiting for the disk, and the next
+//! statement waits for it, with nothing locked: before that one is answered nothing is, and what a
+//! read over these connections showed is on disk too. Many wait for one write of the log together.
 
 use std::time::Duration;
 
@@ -15,11 +20,16 @@ use sqlx::postgres::{
     PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, Postgres,
 };
 use sqlx::query::Query;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool, query};
 
 use super::super::lease::{self, Lease};
 use super::super::options::with_grace;
 use super::super::{StoreError, StoreOptions, fault};
+
+/// Waits until the log is on disk up to here, everything that was visible before included: a commit
+/// that wrote to the log is answered only then.
+const FLUSH: &str = "SELECT pg_logical_emit_message(true, 'wakegate', ''),
+            set_config('synchronous_commit', current_setting('wakegate.synchronous_commit'), true)";
 
 const PLANS: [(&str, &str); 7] = [
     ("enable_seqscan", "off"),
@@ -83,16 +93,18 @@ impl Sessions {
         what: &'static str,
         query: impl Fn() -> Prepared + Send + Sync,
     ) -> Result<Vec<PgRow>, Failure> {
-        rows(&self.reads, self.options.read_deadline, what, query).await
+        rows(&self.reads, self.options.read_deadline, what, query, Answer::Visible).await
     }
 
-    /// Rows of a statement that writes and may be repeated, within the record's deadline.
+    /// Rows of a statement that writes and may be repeated, within the record's deadline. What is
+    /// answered is durable, also where the statement only reads: so is read what an answer to
+    /// somebody rests on.
     pub(super) async fn write(
         &self,
         what: &'static str,
         query: impl Fn() -> Prepared + Send + Sync,
     ) -> Result<Vec<PgRow>, StoreError> {
-        rows(&self.writes, self.options.record_deadline, what, query)
+        rows(&self.writes, self.options.record_deadline, what, query, Answer::Durable)
             .await
             .map_err(StoreError::from)
     }
@@ -107,7 +119,7 @@ impl Sessions {
         let deadline = self.options.record_deadline;
         let work = async {
             let mut lease = self.lease_for_write().await?;
-            let rows = query.fetch_all(&mut *lease).await;
+            let rows = durable(&mut lease, query).await;
             settle(lease, rows).map_err(Failure::Query)
         };
         match tokio::time::timeout(with_grace(deadline), work).await {
@@ -157,15 +169,40 @@ async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         Ok(_) | Err(sqlx::Error::Database(_)) => {}
         Err(error) => return Err(error),
     }
-    // A commit that was answered is durable, or `Recorded` proves nothing.
+    // What is answered is durable, or `Recorded` proves nothing: as durable as the server was told
+    // to make commits, and never less than on its own disk.
     sqlx::query(
-        "SELECT set_config('synchronous_commit', 'on', false)
-         WHERE current_setting('synchronous_commit') = 'off'",
+        "SELECT set_config('wakegate.synchronous_commit',
+                           coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'),
+                           false),
+                set_config('synchronous_commit', 'off', false)",
     )
     .persistent(false)
     .execute(&mut *connection)
     .await?;
     Ok(())
+}
+
+/// What an answer stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Visible,
+    Durable,
+}
+
+/// Waits until what this connection committed, and whatever it saw, is on disk.
+pub(super) async fn flush(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    query(FLUSH).execute(connection).await.map(drop)
+}
+
+/// Rows of a statement, once what they rest on is on disk.
+async fn durable(
+    connection: &mut PgConnection,
+    query: Prepared,
+) -> Result<Vec<PgRow>, sqlx::Error> {
+    let rows = query.fetch_all(&mut *connection).await?;
+    flush(connection).await?;
+    Ok(rows)
 }
 
 /// Asks once, and again on another connection where the connection proves dead: a server that was
@@ -175,6 +212,7 @@ async fn rows(
     deadline: Duration,
     what: &'static str,
     query: impl Fn() -> Prepared + Send + Sync,
+    answer: Answer,
 ) -> Result<Vec<PgRow>, Failure> {
     let work = async {
         let mut dead_max = pool.options().get_max_connections();
@@ -182,9 +220,13 @@ async fn rows(
             let mut lease = Lease::acquire(pool)
                 .await
                 .map_err(|error| Failure::NoConnection(error, deadline))?;
-            match query().fetch_all(&mut *lease).await {
+            let rows = match answer {
+                Answer::Visible => query().fetch_all(&mut *lease).await,
+                Answer::Durable => durable(&mut lease, query()).await,
+            };
+            match rows {
                 Err(error) if lease::is_broken(&error) && dead_max > 0 => dead_max -= 1,
-                answer => return settle(lease, answer).map_err(Failure::Query),
+                rows => return settle(lease, rows).map_err(Failure::Query),
             }
         }
     };

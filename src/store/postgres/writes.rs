@@ -12,7 +12,7 @@ use super::super::{
 };
 use super::columns::PayloadColumns;
 use super::room;
-use super::session::{Failure, Prepared, Sessions, classify, execute, sqlstate};
+use super::session::{Failure, Prepared, Sessions, classify, execute, flush, sqlstate};
 use super::shadowed;
 use super::timestamp::Timestamp;
 use crate::admission::decision::DegradedReason;
@@ -115,6 +115,11 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
                 continue;
             }
             Err(error) => Err(refused(&error)),
+        };
+        // With the locks gone already.
+        let written = match written {
+            Ok(()) => flush(&mut lease).await.map_err(|error| refused(&error)),
+            Err(error) => Err(error),
         };
         // The ping carries the rollback of a refused transaction, so that its locks are gone when
         // the caller reads again; a connection that does not answer it is closed.

@@ -1,5 +1,7 @@
 //! Room: what gate 6 reads, and what a record takes of it.
 
+use std::collections::HashSet;
+
 use sqlx::query;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
@@ -29,8 +31,18 @@ pub(super) async fn read(sessions: &Sessions, asked: &RoomQuery) -> Result<Room,
         .read(WHAT, &READ_ORGANIZATIONS, &asked.organizations, bind_organization, None)
         .await?;
     organizations(&mut room, &rows, &asked.organizations)?;
-    let rows = sessions.read(WHAT, &READ_PROJECTS, &asked.projects, bind_project, None).await?;
-    projects(&mut room, &rows, &asked.projects)?;
+    let of_crowded: Vec<_> = asked
+        .projects
+        .iter()
+        .filter(|(organization, _)| {
+            let queued = room.queued_organizations.get(organization).copied().unwrap_or(0);
+            let own = room.limits.get(organization);
+            asked.sparing.is_none_or(|sparing| sparing.is_crowded(queued, own))
+        })
+        .cloned()
+        .collect();
+    let rows = sessions.read(WHAT, &READ_PROJECTS, &of_crowded, bind_project, None).await?;
+    projects(&mut room, &rows, &of_crowded)?;
     let rows = sessions.read(WHAT, &READ_INTAKE, &asked.intake, bind_span, None).await?;
     intake(&mut room, &rows, &asked.intake)?;
     Ok(room)
@@ -45,27 +57,43 @@ pub(super) async fn take(
     let admitted: Vec<_> = claim.admitted().collect();
     let mut left = admitted.as_slice();
     while !left.is_empty() {
-        let (query, later) = COUNT_INTAKE.over(left, |query, (organization, producer, slot, n)| {
+        let (query, later) = COUNT_INTAKE.over(left, |query, admitted| {
             query
-                .bind(organization.shared())
-                .bind(producer.as_str())
-                .bind(slot.start().micros())
-                .bind(i64::try_from(*n).unwrap_or(i64::MAX))
+                .bind(admitted.organization_id.shared())
+                .bind(admitted.producer.as_str())
+                .bind(admitted.slot.start().micros())
+                .bind(i64::try_from(admitted.wakes).unwrap_or(i64::MAX))
         });
         query.execute(&mut *connection).await.map_err(|error| refused(&error))?;
         left = later;
     }
-    let asked = claim.query();
+    if !claim.is_enforced() {
+        return Ok(());
+    }
     let mut room = Room::default();
     let rows = query(READ_PLATFORM).fetch_all(&mut *connection).await;
     platform(&mut room, &rows.map_err(|error| refused(&error))?)?;
-    let rows =
-        within(connection, &READ_ORGANIZATIONS, &asked.organizations, bind_organization).await?;
-    organizations(&mut room, &rows, &asked.organizations)?;
-    let rows = within(connection, &READ_PROJECTS, &asked.projects, bind_project).await?;
-    projects(&mut room, &rows, &asked.projects)?;
-    let rows = within(connection, &READ_INTAKE, &asked.intake, bind_span).await?;
-    intake(&mut room, &rows, &asked.intake)?;
+    let asked: Vec<_> =
+        claim.organizations().map(|(organization, ..)| organization.clone()).collect();
+    let rows = within(connection, &READ_ORGANIZATIONS, &asked, bind_organization).await?;
+    organizations(&mut room, &rows, &asked)?;
+    // In the others no project can be over its limit.
+    let crowded: HashSet<_> = claim
+        .organizations()
+        .filter(|(organization, _, project_max)| {
+            let depth = room.queued_organizations.get(*organization);
+            depth.is_some_and(|depth| *depth > u64::from(*project_max))
+        })
+        .map(|(organization, ..)| organization)
+        .collect();
+    let of_crowded = claim.projects().filter(|(_, organization, _)| crowded.contains(organization));
+    let asked: Vec<_> =
+        of_crowded.map(|(_, organization, id)| (organization.clone(), id.clone())).collect();
+    let rows = within(connection, &READ_PROJECTS, &asked, bind_project).await?;
+    projects(&mut room, &rows, &asked)?;
+    let asked = claim.spans();
+    let rows = within(connection, &READ_INTAKE, &asked, bind_span).await?;
+    intake(&mut room, &rows, &asked)?;
     match claim.exceeded(&room) {
         Some(boundary) => Err(RecordError::RoomTaken { boundary }),
         None => Ok(()),

@@ -63,7 +63,7 @@ async fn ac_002_02_a_read_that_recovers_at_once_is_not_degraded<S: Store>(mut ca
     let event = wakegate::wake::decode::decode(&delivery.message);
     let wakegate::wake::decode::Content::Wake(wake) = &event.content else { panic!("a wake") };
     let flaky = Flaky::<_, FailsOnce>::new(case.world.bench.store.clone());
-    let asking = Asking { doubtful: false, ceilings: None };
+    let asking = Asking { doubtful: false, ceilings: None, told: false };
     let loaded = load(&flaky, case.world.cursor, &[wake], asking).await;
     assert!(loaded.failed.is_empty(), "{:?}", loaded.failed);
     let counted = loaded.facts.counted.expect("read at the second attempt");
