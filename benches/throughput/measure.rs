@@ -323,7 +323,7 @@ impl Bench {
     }
 
     fn load(&self, per_second: u32, salt: u64) -> Vec<crate::workloads::Event> {
-        let count = per_second as usize * self.scale.load_seconds + latency::WARM_UP;
+        let count = per_second as usize * self.scale.load_seconds + latency::warm_up(per_second);
         Workload::Admit.events(count, salt)
     }
 }

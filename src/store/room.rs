@@ -159,9 +159,8 @@ pub struct AdmittedSlot<'a> {
     pub slot: Slot,
     /// How many.
     pub wakes: u64,
-    /// As long as others have admitted no more than this in all the slots that may share a minute
-    /// with this one, no minute is over its limit; less than none where these alone may be.
-    pub others_max: i64,
+    /// Most of a minute.
+    pub max: u32,
 }
 
 impl RoomClaim {
@@ -221,12 +220,13 @@ impl RoomClaim {
     pub fn admitted(&self) -> impl Iterator<Item = AdmittedSlot<'_>> {
         self.organizations.iter().flat_map(|(organization_id, claim)| {
             claim.intake.iter().flat_map(move |(&producer, slots)| {
-                slots.iter().map(move |(&slot, &wakes)| {
-                    let (first, last) = slot.near();
-                    let own: u64 = slots.range(first..=last).map(|(_, wakes)| wakes).sum();
-                    let others_max =
-                        i64::from(claim.intake_max) - i64::try_from(own).unwrap_or(i64::MAX);
-                    AdmittedSlot { organization_id, producer, slot, wakes, others_max }
+                let max = claim.intake_max;
+                slots.iter().map(move |(&slot, &wakes)| AdmittedSlot {
+                    organization_id,
+                    producer,
+                    slot,
+                    wakes,
+                    max,
                 })
             })
         })
@@ -263,9 +263,7 @@ impl RoomClaim {
         self.queue_exceeded(now).or_else(|| self.rate_exceeded(now))
     }
 
-    /// As [`RoomClaim::exceeded`], of the queue alone.
-    #[must_use]
-    pub fn queue_exceeded(&self, now: &Room) -> Option<Dimension> {
+    fn queue_exceeded(&self, now: &Room) -> Option<Dimension> {
         let over = |depth: Option<&u64>, max: u32| {
             self.enforced && depth.is_some_and(|depth| *depth > u64::from(max))
         };
@@ -284,9 +282,7 @@ impl RoomClaim {
         projects.any(|(project, depth)| queued(project, depth)).then_some(Dimension::QueuedProject)
     }
 
-    /// As [`RoomClaim::exceeded`], of the intake rate alone.
-    #[must_use]
-    pub fn rate_exceeded(&self, now: &Room) -> Option<Dimension> {
+    fn rate_exceeded(&self, now: &Room) -> Option<Dimension> {
         let over = |id: &OrganizationId, claim: &OrganizationClaim| {
             claim.intake.iter().any(|(producer, slots)| {
                 now.intake.get(&(id.clone(), *producer)).is_some_and(|admitted| {

@@ -1,47 +1,31 @@
 //! Room: what gate 6 reads, and what a record takes of it.
 
+use sqlx::error::DatabaseError;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, query};
+use sqlx::query;
 
 use super::super::room::limits_of;
-use super::super::{RecordError, RoomClaim, RoomQuery, StoreError};
+use super::super::{RoomClaim, RoomQuery, StoreError};
 use super::reads::{get, get_instant};
 use super::session::{Prepared, Sessions};
 use super::timestamp::Timestamp;
-use super::writes::refused;
 use crate::admission::facts::{Drain, Room};
 use crate::admission::intake::Slot;
 use crate::admission::limits::Dimension;
 use crate::wake::OrganizationId;
+
+/// What the database raises where the room is taken.
+const TAKEN: &str = "WGR01";
 
 pub(super) async fn read(sessions: &Sessions, asked: &RoomQuery) -> Result<Room, StoreError> {
     let rows = sessions.read("the read of room", || statement(asked)).await?;
     room(&rows, asked)
 }
 
-/// Counts what a batch admits, and holds what is there now, the batch included, against the limits
-/// that it was decided under. Under the queue's lock, which the insert of its runs has taken: nobody
-/// else counts meanwhile.
-pub(super) async fn take(
-    connection: &mut PgConnection,
-    claim: &RoomClaim,
-) -> Result<(), RecordError> {
-    let row = taking(claim).fetch_one(&mut *connection).await.map_err(|error| refused(&error))?;
-    let exceeded = match get::<Option<&str>>(&row, "boundary")? {
-        None => None,
-        Some("platform") => Some(Dimension::QueuedPlatform),
-        Some("organization") => Some(Dimension::QueuedOrganization),
-        Some("project") => Some(Dimension::QueuedProject),
-        Some(_) => {
-            let asked = RoomQuery { intake: claim.spans(), ..RoomQuery::default() };
-            let rows = statement(&asked).fetch_all(connection).await;
-            claim.rate_exceeded(&room(&rows.map_err(|error| refused(&error))?, &asked)?)
-        }
-    };
-    match exceeded {
-        Some(boundary) => Err(RecordError::RoomTaken { boundary }),
-        None => Ok(()),
-    }
+/// The boundary that was over its limit when a commit failed for that.
+pub(super) fn taken(error: &dyn DatabaseError) -> Option<Dimension> {
+    let named = |dimension: &Dimension| dimension.as_str() == error.message();
+    (error.code()? == TAKEN).then(|| Dimension::ALL.into_iter().find(named))?
 }
 
 fn statement(asked: &RoomQuery) -> Prepared {
@@ -70,38 +54,38 @@ fn statement(asked: &RoomQuery) -> Prepared {
         .bind(asked.sparing.map_or(0, |sparing| i64::from(sparing.wakes)))
 }
 
-/// What is not enforced is counted, and compared with nothing.
-fn taking(claim: &RoomClaim) -> Prepared {
-    let enforced = claim.is_enforced();
-    let (mut organizations, mut producers) = (Vec::new(), Vec::new());
-    let (mut slots, mut admitted, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    for slot in claim.admitted() {
-        organizations.push(slot.organization_id.as_str());
-        producers.push(slot.producer.as_str());
-        slots.push(Timestamp(slot.slot.start()));
-        admitted.push(i64::try_from(slot.wakes).unwrap_or(i64::MAX));
-        others.push(enforced.then_some(slot.others_max));
-    }
-    let query = query(include_str!("take_room.sql"))
-        .bind(organizations)
-        .bind(producers)
-        .bind(slots)
-        .bind(admitted)
-        .bind(others)
-        .bind(enforced.then_some(i64::from(claim.platform_max())));
+/// What a batch takes, for the database to hold against what is there once the batch is: within the
+/// commit, where the queue is locked. What is not enforced is counted, and compared with nothing.
+pub(super) fn claim(claim: &RoomClaim) -> Prepared {
     let (mut organizations, mut queued, mut of_projects) = (Vec::new(), Vec::new(), Vec::new());
-    for (organization, max, project_max) in claim.organizations().filter(|_| enforced) {
+    for (organization, max, project_max) in claim.organizations() {
         organizations.push(organization.as_str());
         queued.push(i64::from(max));
         of_projects.push(i64::from(project_max));
     }
     let (mut places, mut projects) = (Vec::new(), Vec::new());
-    for (place, _, project) in claim.projects().filter(|_| enforced) {
+    for (place, _, project) in claim.projects() {
         // Counted from 1.
         places.push(i32::try_from(place + 1).unwrap_or(i32::MAX));
         projects.push(project.as_str());
     }
-    query.bind(organizations).bind(queued).bind(of_projects).bind(places).bind(projects)
+    let query = query(include_str!("insert_room_claim.sql"))
+        .bind(claim.is_enforced().then_some(i64::from(claim.platform_max())))
+        .bind(organizations)
+        .bind(queued)
+        .bind(of_projects)
+        .bind(places)
+        .bind(projects);
+    let (mut organizations, mut producers, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut admitted, mut max) = (Vec::new(), Vec::new());
+    for slot in claim.admitted() {
+        organizations.push(slot.organization_id.as_str());
+        producers.push(slot.producer.as_str());
+        slots.push(Timestamp(slot.slot.start()));
+        admitted.push(i64::try_from(slot.wakes).unwrap_or(i64::MAX));
+        max.push(i64::from(slot.max));
+    }
+    query.bind(organizations).bind(producers).bind(slots).bind(admitted).bind(max)
 }
 
 fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {

@@ -26,7 +26,10 @@ impl From<Failure> for RecordError {
 
 /// A deadlock or a serialization failure is a lost race: all of it is undone, and it may be tried
 /// again at once.
-pub(super) fn refused(error: &sqlx::Error) -> RecordError {
+fn refused(error: &sqlx::Error) -> RecordError {
+    if let Some(boundary) = error.as_database_error().and_then(room::taken) {
+        return RecordError::RoomTaken { boundary };
+    }
     match sqlstate(error).as_deref() {
         Some("40001" | "40P01") => RecordError::RaceLost { what: "a lock" },
         _ => RecordError::Store(classify(error)),
@@ -131,8 +134,9 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
 }
 
 /// Writes in the order that every lane keeps, so that lanes cannot deadlock: the fence, keys in
-/// order of key, merges in order of id, and runs last, for they lock the queue until the commit. Under
-/// that lock the room is counted. The first error discards the transaction by value.
+/// order of key, merges in order of id. The queue is locked by the commit, last of all, which brings the
+/// runs to it and holds the room that they take against what is there. The first error discards the
+/// transaction by value.
 async fn write<'t>(
     mut transaction: Transaction<'t, Postgres>,
     batch: &BatchRecord,
@@ -163,7 +167,8 @@ async fn write<'t>(
         }
     }
     if let Some(claim) = &batch.room {
-        room::take(&mut transaction, claim).await?;
+        let claimed = execute(&mut transaction, room::claim(claim)).await;
+        claimed.map_err(|error| refused(&error))?;
     }
     Ok(transaction)
 }
