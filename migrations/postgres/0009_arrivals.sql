@@ -14,7 +14,7 @@ CREATE UNLOGGED TABLE queue_arrivals (
     head_ids uuid[] NOT NULL
 );
 
--- What a batch of decisions takes of the room, and under which limits; a limit that is null binds
+-- What a batch of decisions takes of the room, and under which limits; without `queued_max` they bind
 -- nobody. What is over one fails the commit with SQLSTATE WGR01, and the boundary as message.
 CREATE UNLOGGED TABLE room_claims (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -84,6 +84,7 @@ CREATE FUNCTION queue_arrived() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     under_way bigint;
     waiting bigint;
+    claim bigint;
 BEGIN
     DELETE FROM queue_arrivals a WHERE a.id = NEW.id;
     SELECT sum(n.queued), sum(n.active) INTO waiting, under_way
@@ -164,6 +165,11 @@ BEGIN
         )
         WHERE o.organization_id = ANY (NEW.organization_ids);
     END IF;
+    -- Whoever inserted them says which room they claim, if any: nobody has to look for it.
+    claim := nullif(current_setting('wakegate.room_claim', true), '');
+    IF claim IS NOT NULL THEN
+        PERFORM room_take(claim);
+    END IF;
     RETURN NULL;
 END $$;
 
@@ -181,51 +187,54 @@ BEGIN
     END IF;
 END $$;
 
--- Counts what a batch admits, and holds what is there with the batch included against its limits.
-CREATE FUNCTION room_claimed() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Counts what a batch admits, and holds what is there with the batch included against its limits. With
+-- the queue locked.
+CREATE FUNCTION room_take(claim bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    claimed room_claims;
     crowded integer[];
     taken text;
 BEGIN
-    DELETE FROM room_claims c WHERE c.id = NEW.id;
-    -- The batch's runs were inserted before, have arrived, and have locked the queue.
-    PERFORM FROM queue_platform p WHERE p.singleton FOR UPDATE;
+    DELETE FROM room_claims c WHERE c.id = claim RETURNING c.* INTO claimed;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     INSERT INTO intake_slots AS s (organization_id, producer, slot_at, admitted)
-    SELECT unnest(NEW.intake_organization_ids), unnest(NEW.intake_producers),
-           unnest(NEW.intake_slots), unnest(NEW.intake_admitted)
+    SELECT unnest(claimed.intake_organization_ids), unnest(claimed.intake_producers),
+           unnest(claimed.intake_slots), unnest(claimed.intake_admitted)
     ON CONFLICT (organization_id, producer, slot_at) DO UPDATE
     SET admitted = s.admitted + EXCLUDED.admitted;
-    IF NEW.queued_max IS NULL THEN
-        RETURN NULL;
+    IF claimed.queued_max IS NULL THEN
+        RETURN;
     END IF;
 
     SELECT CASE WHEN bool_or(q.queued > w.queued_max) THEN 'queued_runs.organization' END,
            array_agg(w.place) FILTER (WHERE q.queued > w.queued_project_max)
     INTO taken, crowded
     FROM (
-        SELECT generate_subscripts(NEW.organization_ids, 1) AS place,
-               unnest(NEW.organization_ids) AS organization_id,
-               unnest(NEW.queued_organization_max) AS queued_max,
-               unnest(NEW.queued_project_max) AS queued_project_max
+        SELECT generate_subscripts(claimed.organization_ids, 1) AS place,
+               unnest(claimed.organization_ids) AS organization_id,
+               unnest(claimed.queued_organization_max) AS queued_max,
+               unnest(claimed.queued_project_max) AS queued_project_max
     ) w
     CROSS JOIN LATERAL (
         SELECT s.queued FROM queue_organizations s
         WHERE s.organization_id = w.organization_id
         LIMIT 1
     ) q;
-    IF EXISTS (SELECT FROM queue_platform p WHERE p.singleton AND p.queued > NEW.queued_max) THEN
+    IF EXISTS (SELECT FROM queue_platform p WHERE p.singleton AND p.queued > claimed.queued_max) THEN
         taken := 'queued_runs.platform';
     END IF;
     -- In the other organizations no project can be over its limit.
     IF taken IS NULL AND crowded IS NOT NULL AND EXISTS (
         SELECT FROM (
-            SELECT unnest(NEW.project_places) AS place, unnest(NEW.project_ids) AS project_id
+            SELECT unnest(claimed.project_places) AS place, unnest(claimed.project_ids) AS project_id
         ) w
         CROSS JOIN LATERAL (
             SELECT FROM queue_projects s
-            WHERE s.organization_id = (NEW.organization_ids)[w.place]
+            WHERE s.organization_id = (claimed.organization_ids)[w.place]
                 AND s.project_id = w.project_id
-                AND s.queued > (NEW.queued_project_max)[w.place]
+                AND s.queued > (claimed.queued_project_max)[w.place]
             LIMIT 1
         ) q
         WHERE w.place = ANY (crowded)
@@ -235,9 +244,9 @@ BEGIN
     -- The busiest of the six minutes that a slot lies in.
     IF taken IS NULL AND EXISTS (
         SELECT FROM (
-            SELECT unnest(NEW.intake_organization_ids) AS organization_id,
-                   unnest(NEW.intake_producers) AS producer,
-                   unnest(NEW.intake_slots) AS slot_at, unnest(NEW.intake_max) AS admitted_max
+            SELECT unnest(claimed.intake_organization_ids) AS organization_id,
+                   unnest(claimed.intake_producers) AS producer,
+                   unnest(claimed.intake_slots) AS slot_at, unnest(claimed.intake_max) AS admitted_max
         ) w
         CROSS JOIN LATERAL (
             SELECT array_agg(s.slot_at) AS slots, array_agg(s.admitted) AS admitted,
@@ -263,19 +272,20 @@ BEGIN
     IF taken IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'WGR01', MESSAGE = taken;
     END IF;
-    RETURN NULL;
 END $$;
 
-CREATE CONSTRAINT TRIGGER room_claimed AFTER INSERT ON room_claims
-    DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION room_claimed();
+-- Undoes the statement that asks for it.
+CREATE FUNCTION record_refused(code text, what text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = what;
+END $$;
 
 -- As in 0004: whoever may write runs keeps the queue by that.
 DO $$
 DECLARE
     function text;
 BEGIN
-    FOREACH function IN ARRAY ARRAY['queue_runs_inserted()', 'queue_arrived()', 'room_claimed()'] LOOP
+    FOREACH function IN ARRAY ARRAY['queue_runs_inserted()', 'queue_arrived()', 'room_take(bigint)'] LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp',
                        function, current_schema());
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);

@@ -28,7 +28,7 @@ GRANT SELECT ON queue_platform, queue_organizations, queue_projects, organizatio
 
 -- What the intake rate is told by; the database counts it when a batch that claims room commits.
 GRANT SELECT ON intake_slots TO wakegate_run;
-GRANT INSERT ON room_claims TO wakegate_run;
+GRANT SELECT (id), INSERT ON room_claims TO wakegate_run;
 
 -- What was decided stays.
 GRANT SELECT, INSERT ON merged_wakes, refused_wakes, shadowed_wakes, wake_keys TO wakegate_run;

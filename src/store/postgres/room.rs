@@ -56,21 +56,22 @@ fn statement(asked: &RoomQuery) -> Prepared {
 
 /// What a batch takes, for the database to hold against what is there once the batch is: within the
 /// commit, where the queue is locked. What is not enforced is counted, and compared with nothing.
-pub(super) fn claim(claim: &RoomClaim) -> Prepared {
+pub(super) fn bind(statement: Prepared, claim: Option<&RoomClaim>) -> Prepared {
     let (mut organizations, mut queued, mut of_projects) = (Vec::new(), Vec::new(), Vec::new());
-    for (organization, max, project_max) in claim.organizations() {
+    for (organization, max, project_max) in claim.into_iter().flat_map(RoomClaim::organizations) {
         organizations.push(organization.as_str());
         queued.push(i64::from(max));
         of_projects.push(i64::from(project_max));
     }
     let (mut places, mut projects) = (Vec::new(), Vec::new());
-    for (place, _, project) in claim.projects() {
+    for (place, _, project) in claim.into_iter().flat_map(RoomClaim::projects) {
         // Counted from 1.
         places.push(i32::try_from(place + 1).unwrap_or(i32::MAX));
         projects.push(project.as_str());
     }
-    let query = query(include_str!("insert_room_claim.sql"))
-        .bind(claim.is_enforced().then_some(i64::from(claim.platform_max())))
+    let enforced = claim.filter(|claim| claim.is_enforced());
+    let statement = statement
+        .bind(enforced.map(|claim| i64::from(claim.platform_max())))
         .bind(organizations)
         .bind(queued)
         .bind(of_projects)
@@ -78,14 +79,14 @@ pub(super) fn claim(claim: &RoomClaim) -> Prepared {
         .bind(projects);
     let (mut organizations, mut producers, mut slots) = (Vec::new(), Vec::new(), Vec::new());
     let (mut admitted, mut max) = (Vec::new(), Vec::new());
-    for slot in claim.admitted() {
+    for slot in claim.into_iter().flat_map(RoomClaim::admitted) {
         organizations.push(slot.organization_id.as_str());
         producers.push(slot.producer.as_str());
         slots.push(Timestamp(slot.slot.start()));
         admitted.push(i64::try_from(slot.wakes).unwrap_or(i64::MAX));
         max.push(i64::from(slot.max));
     }
-    query.bind(organizations).bind(producers).bind(slots).bind(admitted).bind(max)
+    statement.bind(organizations).bind(producers).bind(slots).bind(admitted).bind(max)
 }
 
 fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {

@@ -32,12 +32,11 @@ pub(super) async fn read(
         .collect()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "a statement of a batch, some of which can fail")]
-pub(super) fn insert(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+pub(super) fn bind(statement: Prepared, batch: &BatchRecord) -> Prepared {
     let mut shadowed: Vec<&ShadowedWake> = batch.shadowed.iter().collect();
     shadowed.sort_by_key(|shadowed| shadowed.wake.id);
     let wakes = || shadowed.iter().map(|shadowed| &shadowed.wake);
-    Ok(query(include_str!("insert_shadowed.sql"))
+    statement
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
         .bind(
@@ -45,5 +44,5 @@ pub(super) fn insert(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         )
         .bind(shadowed.iter().map(|shadowed| shadowed.reasons.join(",")).collect::<Vec<_>>())
         .bind(shadowed.iter().map(|shadowed| shadowed.record.as_str()).collect::<Vec<_>>())
-        .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>()))
+        .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
 }

@@ -1,7 +1,6 @@
 //! What is written: a batch's one transaction, the lane's cursor, and attempts at a wake alone.
 
-use sqlx::postgres::Postgres;
-use sqlx::{Connection as _, Row as _, Transaction, query};
+use sqlx::{Connection as _, Row as _, query};
 use uuid::Uuid;
 
 use super::super::options::with_grace;
@@ -12,7 +11,7 @@ use super::super::{
 };
 use super::columns::PayloadColumns;
 use super::room;
-use super::session::{Failure, Prepared, Sessions, classify, execute, flush, sqlstate};
+use super::session::{Failure, Prepared, Sessions, classify, execute, flush};
 use super::shadowed;
 use super::timestamp::Timestamp;
 use crate::admission::decision::DegradedReason;
@@ -27,11 +26,26 @@ impl From<Failure> for RecordError {
 /// A deadlock or a serialization failure is a lost race: all of it is undone, and it may be tried
 /// again at once.
 fn refused(error: &sqlx::Error) -> RecordError {
-    if let Some(boundary) = error.as_database_error().and_then(room::taken) {
+    let Some(answer) = error.as_database_error() else {
+        return RecordError::Store(classify(error));
+    };
+    if let Some(boundary) = room::taken(answer) {
         return RecordError::RoomTaken { boundary };
     }
-    match sqlstate(error).as_deref() {
+    match answer.code().as_deref() {
         Some("40001" | "40P01") => RecordError::RaceLost { what: "a lock" },
+        // What the statement itself raises.
+        Some("WGR02") => RecordError::LaneLost,
+        Some("WGR03") => RecordError::RaceLost { what: "a run that was queued" },
+        // Each of these tables has one unique key.
+        Some("23505") => match answer.table() {
+            Some("wake_keys") => RecordError::RaceLost { what: "a key" },
+            Some("merged_wakes") => RecordError::RaceLost { what: "the id of a merged wake" },
+            Some("refused_wakes") => RecordError::RaceLost { what: "the id of a refused wake" },
+            Some("shadowed_wakes") => RecordError::RaceLost { what: "the id of a shadowed wake" },
+            Some("runs") => RecordError::RaceLost { what: "the id of a run" },
+            _ => RecordError::Store(classify(error)),
+        },
         _ => RecordError::Store(classify(error)),
     }
 }
@@ -101,116 +115,90 @@ pub(super) async fn record(
     }
 }
 
+/// A batch is one statement and so one transaction: whatever fails undoes all of it. The queue's lock is
+/// held within its commit, and let go before the log is on disk.
 async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordError> {
     let mut dead_max = sessions.write_connections();
+    let mut was_sent = false;
     loop {
         let mut lease = sessions.lease_for_write().await?;
-        let written = match lease.begin().await {
-            Ok(transaction) => match write(transaction, batch).await {
-                // After a refusal there is no transaction left that this could commit: it answers
-                // Ok also where the server has already aborted.
-                Ok(transaction) => transaction.commit().await.map_err(|error| refused(&error)),
-                Err(error) => Err(error),
-            },
-            // Nothing was sent yet, so another connection may be tried.
+        let written = if batch.moves_or_writes() {
+            execute(&mut lease, statement(batch)?).await.map(|_| true)
+        } else {
+            execute(&mut lease, check_fence(batch)?).await.map(|rows| rows == 1)
+        };
+        let written = match written {
+            // With the locks gone already.
+            Ok(true) => flush(&mut lease).await.map_err(|error| refused(&error)),
+            Ok(false) => Err(RecordError::LaneLost),
+            // A server that was restarted leaves a pool full of them; but it may have written before
+            // the connection broke.
             Err(error) if lease::is_broken(&error) && dead_max > 0 => {
                 dead_max -= 1;
+                was_sent = true;
                 continue;
             }
             Err(error) => Err(refused(&error)),
         };
-        // With the locks gone already.
-        let written = match written {
-            Ok(()) => flush(&mut lease).await.map_err(|error| refused(&error)),
-            Err(error) => Err(error),
-        };
-        // The ping carries the rollback of a refused transaction, so that its locks are gone when
-        // the caller reads again; a connection that does not answer it is closed.
+        // A connection that does not answer is closed.
         if written.is_ok() || lease.ping().await.is_ok() {
             lease.give_back();
         }
-        return written;
+        return match written {
+            // Moved by somebody else, or by what was sent before: the cursor tells.
+            Err(RecordError::LaneLost) if was_sent => Err(StoreError::Unavailable {
+                error: "the connection broke, and it is not known what was written".to_owned(),
+            }
+            .into()),
+            written => written,
+        };
     }
 }
 
-/// Writes in the order that every lane keeps, so that lanes cannot deadlock: the fence, keys in
-/// order of key, merges in order of id. The queue is locked by the commit, last of all, which brings the
-/// runs to it and holds the room that they take against what is there. The first error discards the
-/// transaction by value.
-async fn write<'t>(
-    mut transaction: Transaction<'t, Postgres>,
-    batch: &BatchRecord,
-) -> Result<Transaction<'t, Postgres>, RecordError> {
-    if execute(&mut transaction, fence(batch)?).await.map_err(|error| refused(&error))? != 1 {
-        return Err(RecordError::LaneLost);
-    }
-    let statements = [
-        (batch.keys.len(), insert_keys as Statement, "a key"),
-        (batch.merged_wakes.len(), insert_merged, "the id of a merged wake"),
-        (batch.refusals.len(), insert_refused, "the id of a refused wake"),
-        (batch.shadowed.len(), shadowed::insert, "the id of a shadowed wake"),
-        (batch.merges.len(), merge_runs, "a run that was queued"),
-        (batch.runs.len(), insert_runs, "the id of a run"),
-    ];
-    for (rows, statement, what) in statements {
-        if rows == 0 {
-            continue;
-        }
-        let affected = execute(&mut transaction, statement(batch)?).await;
-        let affected = affected.map_err(|error| match sqlstate(&error).as_deref() {
-            // Each of these tables has one unique key. The statement was the transaction's last.
-            Some("23505") => RecordError::RaceLost { what },
-            _ => refused(&error),
-        })?;
-        if affected != rows as u64 {
-            return Err(RecordError::RaceLost { what });
-        }
-    }
-    if let Some(claim) = &batch.room {
-        let claimed = execute(&mut transaction, room::claim(claim)).await;
-        claimed.map_err(|error| refused(&error))?;
-    }
-    Ok(transaction)
-}
-
-type Statement = fn(&BatchRecord) -> Result<Prepared, StoreError>;
-
-/// See [`BatchRecord::moves_or_writes`].
-fn fence(batch: &BatchRecord) -> Result<Prepared, StoreError> {
-    let text = if batch.moves_or_writes() {
-        include_str!("move_fence.sql")
-    } else {
-        include_str!("check_fence.sql")
-    };
-    let fence = query(text)
+/// The whole of a batch; arguments in the order of the text.
+fn statement(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+    let mut statement = query(include_str!("record.sql"))
         .bind(batch.lane.stream.to_string())
         .bind(lane_number(&batch.lane)?)
         .bind(Timestamp(batch.lane.stream_created_at))
-        .bind(sequence(batch.from.decided_sequence)?);
-    if !batch.moves_or_writes() {
-        return Ok(fence);
-    }
-    Ok(fence.bind(sequence(batch.to.decided_sequence)?).bind(Timestamp(batch.to.decided_instant)))
+        .bind(sequence(batch.from.decided_sequence)?)
+        .bind(sequence(batch.to.decided_sequence)?)
+        .bind(Timestamp(batch.to.decided_instant));
+    statement = bind_keys(statement, batch);
+    statement = bind_merged(statement, batch);
+    statement = bind_refused(statement, batch);
+    statement = shadowed::bind(statement, batch);
+    statement = bind_merges(statement, batch)?;
+    statement = bind_runs(statement, batch)?;
+    Ok(room::bind(statement, batch.room.as_ref()))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
-fn insert_keys(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+/// See [`BatchRecord::moves_or_writes`].
+fn check_fence(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+    Ok(query(include_str!("check_fence.sql"))
+        .bind(batch.lane.stream.to_string())
+        .bind(lane_number(&batch.lane)?)
+        .bind(Timestamp(batch.lane.stream_created_at))
+        .bind(sequence(batch.from.decided_sequence)?))
+}
+
+fn bind_keys(statement: Prepared, batch: &BatchRecord) -> Prepared {
     let mut keys: Vec<&NewKey> = batch.keys.iter().collect();
     keys.sort_by_key(|key| (&key.organization_id, &key.idempotency_key));
     let (organizations, names): (Vec<&str>, Vec<&str>) =
         keys.iter().map(|key| (key.organization_id.as_str(), key.idempotency_key.as_str())).unzip();
     let (runs, at): (Vec<Uuid>, Vec<Timestamp>) =
         keys.iter().map(|key| (key.run_id.uuid(), Timestamp(key.requested_at))).unzip();
-    Ok(query(include_str!("insert_keys.sql")).bind(organizations).bind(names).bind(runs).bind(at))
+    statement.bind(organizations).bind(names).bind(runs).bind(at)
 }
 
-fn insert_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+fn bind_runs(statement: Prepared, batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut runs: Vec<&NewRun> = batch.runs.iter().collect();
     runs.sort_by_key(|run| (&run.wake.organization_id, run.wake.occurrence.key(), run.wake.id));
     let wakes = || runs.iter().map(|run| &run.wake);
     let counts =
         runs.iter().map(|run| count(run.coalesced_count)).collect::<Result<Vec<_>, _>>()?;
-    let query = query(include_str!("insert_runs.sql"))
+    let statement = statement
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
         .bind(
@@ -236,29 +224,28 @@ fn insert_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         hidden.then_some(people::HUMAN)
     };
     Ok(PayloadColumns::of(runs.iter().map(|run| &run.payload))
-        .bind_run(query)
+        .bind_run(statement)
         .bind(runs.iter().map(kept).collect::<Vec<_>>()))
 }
 
-fn merge_runs(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+fn bind_merges(statement: Prepared, batch: &BatchRecord) -> Result<Prepared, StoreError> {
     let mut merges: Vec<&MergedRun> = batch.merges.iter().collect();
     merges.sort_by_key(|merge| merge.run_id);
     let joined = merges.iter().map(|merge| count(merge.joined)).collect::<Result<Vec<_>, _>>()?;
-    let query = query(include_str!("merge_runs.sql"))
+    let statement = statement
         .bind(merges.iter().map(|merge| merge.run_id.uuid()).collect::<Vec<_>>())
         .bind(joined);
     let awaited = people::awaited(batch);
     Ok(PayloadColumns::of(merges.iter().map(|merge| &merge.payload))
-        .bind_run(query)
+        .bind_run(statement)
         .bind(merges.iter().map(|merge| awaited.contains(&merge.run_id)).collect::<Vec<_>>()))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
-fn insert_merged(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+fn bind_merged(statement: Prepared, batch: &BatchRecord) -> Prepared {
     let mut merged: Vec<&MergedWake> = batch.merged_wakes.iter().collect();
     merged.sort_by_key(|merged| merged.wake.id);
     let wakes = || merged.iter().map(|merged| &merged.wake);
-    let query = query(include_str!("insert_merged.sql"))
+    let statement = statement
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(merged.iter().map(|merged| merged.run_id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
@@ -269,15 +256,14 @@ fn insert_merged(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         )
         .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
         .bind(merged.iter().map(|merged| Timestamp(merged.decided_at)).collect::<Vec<_>>());
-    Ok(PayloadColumns::of(wakes().map(|wake| &wake.payload)).bind_merged(query))
+    PayloadColumns::of(wakes().map(|wake| &wake.payload)).bind_merged(statement)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "a [`Statement`], some of which can fail")]
-fn insert_refused(batch: &BatchRecord) -> Result<Prepared, StoreError> {
+fn bind_refused(statement: Prepared, batch: &BatchRecord) -> Prepared {
     let mut refusals: Vec<&RefusedWake> = batch.refusals.iter().collect();
     refusals.sort_by_key(|refused| refused.wake.id);
     let wakes = || refusals.iter().map(|refused| &refused.wake);
-    Ok(query(include_str!("insert_refused.sql"))
+    statement
         .bind(wakes().map(|wake| wake.id.uuid()).collect::<Vec<_>>())
         .bind(wakes().map(|wake| wake.organization_id.as_str()).collect::<Vec<_>>())
         .bind(
@@ -285,7 +271,7 @@ fn insert_refused(batch: &BatchRecord) -> Result<Prepared, StoreError> {
         )
         .bind(refusals.iter().map(|refused| refused.reason).collect::<Vec<_>>())
         .bind(refusals.iter().map(|refused| refused.record.as_str()).collect::<Vec<_>>())
-        .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>()))
+        .bind(wakes().map(|wake| Timestamp(wake.requested_at)).collect::<Vec<_>>())
 }
 
 pub(super) async fn begin_isolated(

@@ -108,7 +108,7 @@ async fn plans(subject: &OnPostgres) -> BTreeMap<String, String> {
         if name == "read_schema" {
             continue;
         }
-        let arguments = (1..30).take_while(|number| sql.contains(&format!("${number}"))).count();
+        let arguments = (1..100).take_while(|number| sql.contains(&format!("${number}"))).count();
         let prepare = format!("PREPARE {name} AS {sql}");
         sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut connection).await.unwrap();
         let nulls = vec!["NULL"; arguments].join(", ");
