@@ -3,7 +3,11 @@
 SELECT w.position, c.id, c.status, c.fencing_token, c.lease_expires_at, c.claimed_at,
        c.organization_id, c.project_id, c.agent_profile_id, c.reason, c.payload, c.task_id,
        c.actor_type, c.actor_id, c.idempotency_key, c.coalesced_count, c.producer, c.traceparent,
-       c.requested_at
+       c.requested_at,
+       queue_rank(c.queue_class, c.producer, c.actor_type, c.reason, c.requested_at) AS queue_rank,
+       c.claimed_at IS DISTINCT FROM $7 OR EXISTS (
+           SELECT FROM runs b WHERE b.claim_id = w.claim_id AND b.status = 'claimed'
+       ) AS again
 FROM (
     SELECT generate_subscripts($1::uuid[], 1) AS position, unnest($1::uuid[]) AS claim_id,
            unnest($2::text[]) AS runner, unnest($3::integer[]) AS runs_max,
