@@ -25,8 +25,8 @@ const FLOOD: &str = "flood";
 /// Half of them come behind the flood, where only their ids decide.
 const NEIGHBOURS: [&str; 9] = ["a", "b", "c", "d", "n1", "n2", "n3", "n4", "n5"];
 const ROUNDS: usize = 6;
-/// As many runs of the flood wait at the beginning of a round.
-const FLOOD_RUNS: u128 = 300;
+/// As many runs of the flood come with each of a neighbour, and none before it.
+const FLOOD_RUNS: u128 = 60;
 /// Of a neighbour alone: its turn, and that of each other.
 const TURNS_ALONE: i64 = 9;
 /// And with the flood beside it: as often as the flood may be level with it, at most its weight in the
@@ -217,16 +217,15 @@ async fn waits<S: QueueStore>(
     let mut claimers = None;
     let mut before = BTreeMap::new();
     for round in 0..ROUNDS as u128 {
-        if flood {
-            let first = 1_000_000 * (round + 1);
-            let runs: Vec<_> = (0..FLOOD_RUNS).map(|nth| queued(first + nth).of(FLOOD)).collect();
-            insert_counting(&world.url, &world.outside, &runs).await;
-        }
         let claimers = claimers.get_or_insert_with(|| stand.claimers(&over));
         assert_eq!(claimers.len(), CLAIMERS);
         for (nth, of) in (1..).zip(NEIGHBOURS) {
-            let run = queued(100 * round + nth).of(of);
-            let claims = insert_counting(&world.url, &world.outside, &[run]).await;
+            let mut runs = vec![queued(100 * round + nth).of(of)];
+            if flood {
+                let first = 1_000_000 * (100 * round + nth + 1);
+                runs.extend((0..FLOOD_RUNS).map(|more| queued(first + more).of(FLOOD)));
+            }
+            let claims = insert_counting(&world.url, &world.outside, &runs).await;
             before.insert(100 * round + nth, (of, claims));
         }
         // They trickle: the next ones come when these have had their turn.
