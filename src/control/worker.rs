@@ -62,6 +62,7 @@ impl Worker {
             worker: self.document(id),
             ready: report.ready,
             shutting_down: report.shutting_down,
+            gates_in_shadow: report.gates_in_shadow,
             components: std::collections::BTreeMap::new(),
             lanes: Vec::new(),
         };

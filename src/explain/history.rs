@@ -1,6 +1,7 @@
 //! What became of wakes and runs, in order, of what the tables and the audit stream hold.
 
 mod redriven;
+mod shadows;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -163,9 +164,8 @@ impl History {
         } else if let Some(refused) = store.refused_wake(id).await? {
             history.refused(refused);
         }
-        if let Some(shadowed) = store.shadowed_wake(id).await? {
-            history.shadowed(shadowed);
-        }
+        // Of a duplicate that is all there is.
+        history.would_refuse(store, Some(id)).await?;
         Ok(history)
     }
 
@@ -191,6 +191,7 @@ impl History {
         for refusal in refusals {
             history.refused(refusal);
         }
+        history.would_refuse(store, None).await?;
         let (from, to) = derived_keys(&task.task_id);
         let keys = store.keys_between(&task.organization_id, &from, &to, limit).await?;
         history.cut_at(limit, keys.len(), Source::WakeKeys);
@@ -226,7 +227,7 @@ impl History {
             organization_id: text("organization_id").unwrap_or_default(),
             task_id: text("task_id"),
             reason: match what {
-                What::WouldRefuse => of_shadows(&record),
+                What::WouldRefuse => shadows::reasons(&record),
                 _ => text("degraded_reason").or_else(|| text("reason")),
             },
             detail: of_record(&record),
@@ -331,16 +332,6 @@ impl History {
         });
     }
 
-    /// As a refusal, with every reason; that it was none says what.
-    fn shadowed(&mut self, row: RefusedRow) {
-        self.refused(row);
-        if let Some(entry) = self.entries.last_mut() {
-            entry.what = What::WouldRefuse;
-            entry.from = Source::ShadowedWakes;
-            entry.reason = entry.reason.take().map(|reasons| reasons.replace(',', ", "));
-        }
-    }
-
     fn key(&mut self, row: KeyRow, task: &TaskKey) {
         self.entries.push(Entry {
             at: row.requested_at,
@@ -361,13 +352,6 @@ impl History {
 fn derived_keys(task_id: &str) -> (String, String) {
     let task = crate::wake::escaped_for_key(task_id);
     (format!("{TASK_ASSIGNED}:{task}:"), format!("{TASK_ASSIGNED}:{task};"))
-}
-
-/// What gates in shadow would have refused it for.
-fn of_shadows(record: &Value) -> Option<String> {
-    let refusals = record.get("would_refuse")?.as_array()?.iter();
-    let reasons: Vec<&str> = refusals.filter_map(|refusal| refusal["reason"].as_str()).collect();
-    (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
 /// What a record adds to its outcome and reason.

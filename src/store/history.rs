@@ -153,11 +153,11 @@ pub trait HistoryStore: RunStore {
         id: WakeId,
     ) -> impl Future<Output = Result<Option<RefusedRow>, StoreError>> + Send;
 
-    /// What gates in shadow would have refused of a wake, with every reason, separated by commas.
-    fn shadowed_wake(
+    /// What gates in shadow would have refused of these wakes, with every reason, separated by commas.
+    fn shadowed_wakes(
         &self,
-        id: WakeId,
-    ) -> impl Future<Output = Result<Option<RefusedRow>, StoreError>> + Send;
+        ids: &[WakeId],
+    ) -> impl Future<Output = Result<Vec<RefusedRow>, StoreError>> + Send;
 
     /// The newest `limit` wakes that joined a run, newest first.
     fn merged_into(

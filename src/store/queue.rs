@@ -33,7 +33,8 @@ pub trait QueueStore: Clone + Send + Sync + 'static {
     /// time is over (that one ends as expired instead).
     ///
     /// A request that is repeated by its `claim_id` gets the runs that it got, as long as one of
-    /// them has not been started or returned.
+    /// them has not been started or returned, in the order of their places in the queue; within an
+    /// organization that is the order in which they were taken.
     fn claim(
         &self,
         request: &ClaimRequest,
@@ -118,6 +119,42 @@ pub trait QueueStore: Clone + Send + Sync + 'static {
 
 /// Depths by what they are of; what is not there has nothing waiting and nothing under way.
 pub(super) type DepthsOf<T> = HashMap<T, Depth>;
+
+/// What one claim is given.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Given {
+    /// Each with its place in its queue.
+    runs: Vec<(i64, ClaimedRun)>,
+    /// It was given before.
+    again: bool,
+}
+
+impl Given {
+    /// One run more.
+    pub(super) fn add(&mut self, place: i64, run: ClaimedRun, again: bool) {
+        self.runs.push((place, run));
+        self.again |= again;
+    }
+
+    /// Another claim of the same transaction was given the same.
+    pub(super) fn again(&mut self) {
+        self.again = true;
+    }
+
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// In the order in which they were taken. Of what is given again only that order is known which
+    /// the places say, within an organization the same.
+    pub(super) fn in_order(mut self) -> Vec<ClaimedRun> {
+        if self.again {
+            self.runs.sort_by_key(|(place, run)| (*place, run.run_id));
+        }
+        self.runs.into_iter().map(|(_, run)| run).collect()
+    }
+}
 
 /// A change that its row allows whenever it is looked at, and never when it is made.
 pub(super) fn unsettled() -> StoreError {

@@ -5,9 +5,11 @@ mod cancelling;
 mod claiming;
 mod contention;
 mod cost;
+mod fairness;
 pub mod given;
 mod holding;
 mod lost_answers;
+mod readers;
 mod statements;
 mod triggers;
 

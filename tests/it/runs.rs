@@ -7,6 +7,7 @@ mod crashes;
 pub mod events;
 mod examples;
 mod keeping;
+mod killed;
 mod neighbours;
 mod refused;
 mod roles;

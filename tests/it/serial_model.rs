@@ -10,7 +10,7 @@ mod faults;
 mod generate;
 mod hands;
 pub mod model;
-mod play;
+pub mod play;
 mod pruned;
 mod shadowed;
 mod tight;

@@ -21,6 +21,7 @@ mod room;
 mod run;
 pub mod seeds;
 mod server;
+mod shadowed;
 pub mod store;
 mod verdict;
 mod worker;

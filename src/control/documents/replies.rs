@@ -168,6 +168,9 @@ pub struct HealthReply {
     pub ready: bool,
     /// Whether it is ending.
     pub shutting_down: bool,
+    /// The gates that are in shadow, and refuse nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates_in_shadow: Vec<&'static str>,
     /// Each component that is not a lane, by name.
     pub components: BTreeMap<String, ComponentDocument>,
     /// Each lane.

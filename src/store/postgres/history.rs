@@ -128,10 +128,11 @@ impl HistoryStore for PostgresStore {
         rows.first().map(refused).transpose()
     }
 
-    async fn shadowed_wake(&self, id: WakeId) -> Result<Option<RefusedRow>, StoreError> {
-        let read = || query(include_str!("history_shadowed.sql")).bind(id.uuid());
-        let rows = self.sessions.read("the read of a shadowed wake", read).await?;
-        rows.first().map(refused).transpose()
+    async fn shadowed_wakes(&self, ids: &[WakeId]) -> Result<Vec<RefusedRow>, StoreError> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+        let read = || query(include_str!("history_shadowed.sql")).bind(ids.clone());
+        let rows = self.sessions.read("the read of shadowed wakes", read).await?;
+        rows.iter().map(refused).collect()
     }
 
     async fn merged_into(&self, run: RunId, limit: u32) -> Result<Vec<MergedRow>, StoreError> {

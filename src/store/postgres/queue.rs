@@ -10,8 +10,8 @@ use super::super::control::unknown;
 use super::super::queue::held::{self, RunState};
 use super::super::queue::{
     CLAIM_ORGANIZATIONS_MAX, CancelAnswer, CancelRequest, CancelScope, ClaimRequest, ClaimedRun,
-    Depth, EXPIRED_BY_CLAIM_MAX, FinishAnswer, FinishRequest, HeartbeatAnswer, Held, MovedRun,
-    QueueDepth, QueueStore, RunEvent, RunEventKind, RunStatus, StartAnswer, unsettled,
+    Depth, EXPIRED_BY_CLAIM_MAX, FinishAnswer, FinishRequest, Given, HeartbeatAnswer, Held,
+    MovedRun, QueueDepth, QueueStore, RunEvent, RunEventKind, RunStatus, StartAnswer, unsettled,
 };
 use super::super::{StoreError, fault};
 use super::PostgresStore;
@@ -42,7 +42,7 @@ pub(super) fn status(row: &PgRow) -> Result<RunStatus, StoreError> {
     RunStatus::parse(get(row, "status")?).ok_or_else(|| unknown("a run has a status"))
 }
 
-pub(super) fn claimed(row: &PgRow) -> Result<ClaimedRun, StoreError> {
+fn claimed(row: &PgRow) -> Result<ClaimedRun, StoreError> {
     let absent = || unknown("a claimed run has a lease");
     Ok(ClaimedRun {
         run_id: get_id(row, "id")?,
@@ -63,6 +63,12 @@ pub(super) fn claimed(row: &PgRow) -> Result<ClaimedRun, StoreError> {
         traceparent: get(row, "traceparent")?,
         requested_at: get_instant(row, "requested_at")?,
     })
+}
+
+/// Gives what is in a row of `claim.sql` and of `claim_each.sql`.
+pub(super) fn give(given: &mut Given, row: &PgRow) -> Result<(), StoreError> {
+    given.add(get(row, "queue_rank")?, claimed(row)?, get(row, "again")?);
+    Ok(())
 }
 
 pub(super) fn moved(row: &PgRow) -> Result<MovedRun, StoreError> {
@@ -145,16 +151,18 @@ impl QueueStore for PostgresStore {
     async fn claim(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRun>, StoreError> {
         for _ in 0..held::ATTEMPTS_MAX {
             let rows = self.sessions.write("a claim", || claim(request)).await?;
-            let mut runs = Vec::with_capacity(rows.len());
+            let mut given = Given::default();
             let mut locked = None;
             for row in &rows {
                 if status(row)? == RunStatus::Queued {
                     locked = Some(get_id(row, "id")?);
                 } else {
-                    runs.push(claimed(row)?);
+                    give(&mut given, row)?;
                 }
             }
-            let Some(locked) = locked.filter(|_| runs.is_empty()) else { return Ok(runs) };
+            let Some(locked) = locked.filter(|_| given.is_empty()) else {
+                return Ok(given.in_order());
+            };
             let wait = || query(include_str!("queue/await_run.sql")).bind(locked.uuid());
             self.sessions.write("the run that is next", wait).await?;
         }

@@ -7,12 +7,12 @@ use sqlx::query;
 
 use super::super::StoreError;
 use super::super::queue::{
-    CLAIM_ORGANIZATIONS_MAX, ClaimRequest, ClaimedRun, EXPIRED_BY_CLAIM_MAX, Held, MovedRun,
+    CLAIM_ORGANIZATIONS_MAX, ClaimRequest, ClaimedRun, EXPIRED_BY_CLAIM_MAX, Given, Held, MovedRun,
     QueueStore as _, RunStatus,
 };
 use super::super::runners::{Cancellation, HeldRun, RunnerStore};
 use super::PostgresStore;
-use super::queue::{claimed, moved, status};
+use super::queue::{give, moved, status};
 use super::reads::get;
 use super::session::Prepared;
 use super::timestamp::Timestamp;
@@ -65,16 +65,22 @@ impl RunnerStore for PostgresStore {
             _ => {}
         }
         let rows = self.sessions.write("claims", || claims(requests)).await?;
-        let mut given = vec![Vec::new(); requests.len()];
+        let mut given = vec![Given::default(); requests.len()];
         let mut locked = BTreeSet::new();
         for row in &rows {
             let at = usize::try_from(get::<i32>(row, "position")? - 1).unwrap_or(usize::MAX);
             if status(row)? == RunStatus::Queued {
                 locked.insert(at);
-            } else if let Some(runs) = given.get_mut(at) {
-                runs.push(claimed(row)?);
+            } else if let Some(given) = given.get_mut(at) {
+                give(given, row)?;
             }
         }
+        for (at, given) in given.iter_mut().enumerate() {
+            if requests[..at].iter().any(|before| before.claim_id == requests[at].claim_id) {
+                given.again();
+            }
+        }
+        let mut given: Vec<_> = given.into_iter().map(Given::in_order).collect();
         // Who met a run that somebody else holds waits for it alone. What the others got is theirs.
         for at in locked {
             if given.get(at).is_some_and(Vec::is_empty)

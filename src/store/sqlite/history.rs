@@ -10,7 +10,10 @@ use super::super::history::{
 };
 use super::SqliteStore;
 use super::reads::{get, get_id, get_instant};
+use super::rows::{Prepared, Statement};
 use crate::wake::{RunId, UtcMicros, WakeId};
+
+static SHADOWED: Statement = Statement::new(include_str!("history_shadowed.sql"));
 
 /// Later than any instant that a stream can say: the end of the year 9999.
 const LATEST: UtcMicros = UtcMicros::from_micros(253_402_300_799_999_999);
@@ -125,10 +128,10 @@ impl HistoryStore for SqliteStore {
         rows.first().map(refused).transpose()
     }
 
-    async fn shadowed_wake(&self, id: WakeId) -> Result<Option<RefusedRow>, StoreError> {
-        let read = query(include_str!("history_shadowed.sql")).bind(id.uuid().hyphenated());
-        let rows = self.sessions.read_one("the read of a shadowed wake", read).await?;
-        rows.first().map(refused).transpose()
+    async fn shadowed_wakes(&self, ids: &[WakeId]) -> Result<Vec<RefusedRow>, StoreError> {
+        let bind = |query: Prepared, _, id: &WakeId| query.bind(id.uuid().hyphenated());
+        let rows = self.sessions.read("the read of shadowed wakes", &SHADOWED, ids, bind, None);
+        rows.await?.iter().map(refused).collect()
     }
 
     async fn merged_into(&self, run: RunId, limit: u32) -> Result<Vec<MergedRow>, StoreError> {

@@ -1,3 +1,3 @@
-SELECT wake_id, organization_id, task_id, reasons AS reason, record, requested_at
-FROM shadowed_wakes
-WHERE wake_id = ?
+WITH w (id) AS (VALUES (?))
+SELECT s.wake_id, s.organization_id, s.task_id, s.reasons AS reason, s.record, s.requested_at
+FROM w CROSS JOIN shadowed_wakes s ON s.wake_id = w.id

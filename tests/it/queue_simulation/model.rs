@@ -145,9 +145,10 @@ impl Model {
         now: i64,
     ) -> Vec<u128> {
         let had = |run: &&Run| run.claim == Some(claim) && run.status == RunStatus::Claimed;
-        let before: Vec<u128> = self.runs.values().filter(had).map(|run| run.of.id).collect();
+        let mut before: Vec<&Run> = self.runs.values().filter(had).collect();
         if !before.is_empty() {
-            return before;
+            before.sort_by_key(|run| run.place());
+            return before.iter().map(|run| run.of.id).collect();
         }
         let mut taken = Vec::new();
         while !self.paused.contains(&None)

@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
 /// `runs` queued runs over so many organizations, of four projects each.
-fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
+pub fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
     let (series, id) = match outside {
         Outside::Sqlite(_) => (
             format!(
@@ -34,7 +34,7 @@ fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
 }
 
 /// Pages looked at by a claim of so many runs, all that its triggers do included.
-async fn pages(world: &World<wakegate::store::postgres::PostgresStore>, runs_max: u32) -> u64 {
+pub async fn pages(world: &World<wakegate::store::postgres::PostgresStore>, runs_max: u32) -> u64 {
     let options: sqlx::postgres::PgConnectOptions = world.url.parse().unwrap();
     let settings = ["enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"];
     let mut connection = options
@@ -87,7 +87,7 @@ async fn a_claim_looks_at_as_many_pages_of_postgres_however_deep_the_queue() {
 }
 
 /// Steps of SQLite's machine for one claimed run, its triggers' included.
-async fn steps(connection: &mut SqliteConnection) -> u64 {
+pub async fn steps(connection: &mut SqliteConnection) -> u64 {
     let counted = Arc::new(AtomicU64::new(0));
     let counting = Arc::clone(&counted);
     connection.lock_handle().await.unwrap().set_progress_handler(1, move || {

@@ -30,7 +30,8 @@ async fn waiting(worker: &Worker) -> f64 {
     worker.scrape().await[WAITING]
 }
 
-async fn until_waiting(worker: &Worker, claims: f64) {
+/// Waits until so many claims wait at a worker.
+pub async fn until_waiting(worker: &Worker, claims: f64) {
     let look = async || (waiting(worker).await >= claims).then_some(());
     until_some(look, || worker.told("no claim waits")).await;
 }

@@ -274,7 +274,7 @@ pub fn shadows(in_shadow: [bool; 3]) -> Shadows {
 }
 
 /// What gates in shadow would have refused, as a record tells it.
-fn told_of_shadows(record: &Value) -> Vec<String> {
+pub fn told_of_shadows(record: &Value) -> Vec<String> {
     let told = record.get("would_refuse").map(|told| told.as_array().unwrap().clone());
     let in_words = |told: &Value| {
         let limits = (told["allowance"].as_u64(), told["window_seconds"].as_u64());

@@ -197,6 +197,7 @@ impl Inside {
                 runs.push((at, index));
                 if counted >= ADMISSIONS_MAX
                     && answer.degraded.as_deref() != Some("count_read_failed")
+                    && !plan.in_shadow[2]
                 {
                     self.breach(Invariant::AdmittedTooMany, || {
                         format!("event {index} is admitted with {counted} in its window")
@@ -232,7 +233,9 @@ impl Inside {
         let plan = std::sync::Arc::clone(&self.plan);
         let event = &plan.events[index].event;
         let scopes = [None, Some(event.organization.to_owned())];
+        let [agents_in_shadow, pauses_in_shadow, _] = plan.in_shadow;
         let paused = scopes.iter().filter_map(|scope| self.oracle.pauses.get(scope));
+        let paused = paused.filter(|_| !pauses_in_shadow);
         let paused = paused.map(|(id, since)| (id.clone(), *since));
         let agent = match &event.body {
             Body::Mutation { assignee, .. } => (*assignee).unwrap_or_default(),
@@ -241,6 +244,7 @@ impl Inside {
         let agent = (event.organization.to_owned(), agent.to_owned());
         let blocked = self.oracle.agents.get(&agent);
         let blocked = blocked.filter(|(status, _)| !["idle", "working"].contains(status));
+        let blocked = blocked.filter(|_| !agents_in_shadow);
         let blocked = blocked.map(|(status, since)| (format!("{agent:?} {status}"), *since));
         for (what, since) in paused.chain(blocked).collect::<Vec<_>>() {
             let frozen = self.stalled_since(me.worker, since);

@@ -85,6 +85,10 @@ mistakes! {
     RefusalsNotLookedUp breaks OneOutcome, noticed by refusals_not_looked_up;
     /// A refusal that is repeated is made out anew.
     RefusalRepeatedAnew breaks SameAnswer, noticed by refusal_repeated_anew;
+    /// What gates in shadow would have refused is told, and not kept.
+    ShadowsForgotten breaks EveryOutcome, noticed by shadows_forgotten;
+    /// What gates in shadow would have refused is kept, and not told to operators.
+    ShadowsUntold breaks Proof, noticed by shadows_untold;
     /// A merge is noted, and the run keeps the payload that it had.
     MergeLeavesRun breaks EveryOutcome, noticed by merge_leaves_run;
     /// Where the stream ends is asked once, and not anew with each look at the lane.

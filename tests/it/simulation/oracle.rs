@@ -168,7 +168,8 @@ impl Oracle {
             published: 0,
             decided: BTreeMap::new(),
             lanes: vec![LaneLedger::default(); plan.lanes as usize],
-            model: Model::new(ids.iter().map(|id| id.uuid().as_u128()).collect()),
+            model: Model::new(ids.iter().map(|id| id.uuid().as_u128()).collect())
+                .with_shadows(plan.in_shadow),
             bounds: Bounds::default(),
             breaches: Vec::new(),
             pauses: BTreeMap::new(),
@@ -227,7 +228,7 @@ impl Oracle {
         self.audited.values()
     }
 
-    fn is_audited(&self, index: usize, class_and_reason: &str) -> bool {
+    pub(super) fn is_audited(&self, index: usize, class_and_reason: &str) -> bool {
         self.audited.contains_key(&format!("{}.{class_and_reason}", self.ids[index]))
     }
 
@@ -300,6 +301,7 @@ impl Inside {
         let seen = attempt.queued_at.map_or(self.oracle.changes, |moment| moment.changes);
         self.oracle.catch_up(lane, seen);
         self.tell_operators(attempt);
+        self.shadows_are_new(batch);
         let mut places = self.places(batch);
         for id in &batch.covers {
             let place = places.remove(id).unwrap_or(Place::Nowhere);
@@ -376,7 +378,7 @@ impl Inside {
         {
             return missing("its degraded admission");
         }
-        Ok(())
+        self.shadows_are_told(index, answer)
     }
 
     /// Whether an event may be set aside.

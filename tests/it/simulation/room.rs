@@ -62,7 +62,8 @@ impl Inside {
 fn seed_004_a_small_queue_is_never_exceeded_and_holds_nobody_whatever_fails() {
     let (mut refused, mut queued) = (0, 0);
     for seed in 0..SEEDS {
-        let report = run_on(seed, None, false, Some(queued_max(seed)));
+        let report =
+            run_on(seed, None, false, |plan| plan.queued_runs_max = Some(queued_max(seed)));
         let first = report.breaches.first();
         assert!(first.is_none(), "seed {seed}, {} queued at most: {first:?}", queued_max(seed));
         refused += report.outcomes.iter().filter(|of| *of == "refused:capacity_exhausted").count();
@@ -75,7 +76,9 @@ fn seed_004_a_small_queue_is_never_exceeded_and_holds_nobody_whatever_fails() {
 #[test]
 fn a_record_that_does_not_look_at_the_room_again_is_noticed() {
     let exceeds = |seed: &u64| {
-        let report = run_on(*seed, Some(Mistake::RoomNotHeld), false, Some(queued_max(*seed)));
+        let report = run_on(*seed, Some(Mistake::RoomNotHeld), false, |plan| {
+            plan.queued_runs_max = Some(queued_max(*seed));
+        });
         report.breaches.iter().any(|breach| breach.invariant == Invariant::Room)
     };
     let noticed = (0..SEEDS).find(exceeds);

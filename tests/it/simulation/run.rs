@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use wakegate::admission::{Dimension, Shadows};
+use wakegate::admission::Dimension;
 use wakegate::config::Config;
 use wakegate::health::Health;
 use wakegate::intake::BrokerError;
@@ -30,6 +30,7 @@ use super::store::SimStore;
 use super::worker::{Me, Order, Point};
 use super::world::{ACK_WAIT_MS, Inside, PIN_TIMEOUT_MS, World};
 use crate::harness::world::{MINUTE, T0};
+use crate::serial_model::play::shadows;
 
 /// Longest that a worker takes to end once it is told to, in milliseconds.
 const ENDS_WITHIN_MS: u64 = 60_000;
@@ -45,24 +46,31 @@ pub struct Report {
     pub trace: Vec<String>,
     pub crashed_at: BTreeSet<Point>,
     pub outcomes: Vec<String>,
+    /// What gates in shadow would have refused wakes for.
+    pub would_refuse: Vec<String>,
 }
 
 /// Runs one seed, with a mistake or without.
 pub fn run(seed: u64, mistake: Option<Mistake>, traced: bool) -> Report {
-    // Without a queue that fills, nothing is wrong with it.
-    let queued_runs_max = (mistake == Some(Mistake::RoomNotHeld)).then_some(2);
-    run_on(seed, mistake, traced, queued_runs_max)
+    run_on(seed, mistake, traced, |plan| match mistake {
+        // Without a queue that fills, or a gate in shadow, nothing is wrong with it.
+        Some(Mistake::RoomNotHeld) => plan.queued_runs_max = Some(2),
+        Some(Mistake::ShadowsForgotten | Mistake::ShadowsUntold) => plan.in_shadow = [true; 3],
+        _ => {}
+    })
 }
 
-/// Runs one seed on a queue that takes so many runs.
+/// Runs one seed with a plan that is changed.
 pub fn run_on(
     seed: u64,
     mistake: Option<Mistake>,
     traced: bool,
-    queued_runs_max: Option<u32>,
+    change: impl FnOnce(&mut Plan),
 ) -> Report {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let plan = Arc::new(Plan { queued_runs_max, ..Plan::of(seed) });
+    let mut plan = Plan::of(seed);
+    change(&mut plan);
+    let plan = Arc::new(plan);
     runtime.block_on(async {
         let unbounded = mistake == Some(Mistake::NoPendingLimit);
         let limit = if unbounded { usize::MAX } else { 2 * plan.batch_wakes_max };
@@ -112,6 +120,7 @@ impl Driver {
             trace: inside.take_trace(),
             crashed_at: std::mem::take(&mut inside.crashed_at),
             outcomes: inside.outcomes(),
+            would_refuse: inside.would_refuse(),
         })
     }
 
@@ -170,7 +179,7 @@ impl Driver {
             component: Arc::from("worker"),
             lane: lane_key(me.lane),
             options: options(&plan),
-            shadows: Shadows::default(),
+            shadows: shadows(plan.in_shadow),
             tracer: Tracer::off(),
             holding,
             queue: wakegate::queue::work::Work::default(),

@@ -6,8 +6,10 @@ use time::format_description::well_known::Rfc3339;
 use wakegate::store::BatchRecord;
 
 use super::oracle::{Invariant, Place};
+use super::shadowed::would_refuse;
 use super::world::Inside;
 use crate::serial_model::answer::{Answer, Row};
+use crate::serial_model::play::told_of_shadows;
 
 /// Whether what was committed is what the model answers.
 pub fn as_expected(
@@ -27,6 +29,10 @@ pub fn as_expected(
     let differs = |what: String| Err(format!("expected {answer:?}, got {what}"));
     if place != expected {
         return differs(format!("{place:?}"));
+    }
+    let would_refuse = would_refuse(batch, id)?;
+    if would_refuse != answer.would_refuse {
+        return differs(format!("{would_refuse:?} of gates in shadow"));
     }
     match place {
         Place::Run => {
@@ -74,7 +80,7 @@ pub fn answer_of(inside: &Inside, record: &Value) -> Answer {
             (overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity)
         }),
         requested_at: micros(&text("requested_at").unwrap()),
-        would_refuse: Vec::new(),
+        would_refuse: told_of_shadows(record),
         outcome,
     }
 }
@@ -128,7 +134,9 @@ impl Inside {
         if bare(told.clone()) != bare(expected.clone()) {
             return Err(format!("it was {expected:?}, and is told {record}"));
         }
-        let derived = ["deduplicated", "no_wake"].contains(&told.outcome.as_str());
+        // What a gate in shadow would have refused is on record, whatever became of the wake.
+        let derived = ["deduplicated", "no_wake"].contains(&told.outcome.as_str())
+            && told.would_refuse.is_empty();
         if let Some(first) = first
             && !derived
             && first != record
@@ -146,6 +154,7 @@ impl Inside {
         for index in 0..self.plan.events.len() {
             self.prove(index as u64 + 1, None);
         }
+        self.shadows_are_kept();
         let (expected, actual) = (self.oracle.model.all_rows(), self.rows());
         if expected != actual {
             let differing =

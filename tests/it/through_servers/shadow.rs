@@ -1,10 +1,11 @@
 //! Gates in shadow, as publishers and operators meet them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::on_both_databases;
 use super::stage::{Dialect, Stage};
 use super::story::assignment;
+use crate::control::asking::{ask, until_answering};
 use crate::harness::world::brief;
 
 on_both_databases!(
@@ -35,9 +36,36 @@ async fn a_pause_in_shadow_stops_nothing_and_says_so_everywhere(dialect: Dialect
     assert_eq!(worker.scrape().await[COUNTED].to_bits(), 1.0_f64.to_bits());
     assert!(worker.moved(&["wakegate_refusals_total"]).await.is_empty());
 
-    let why = stage.run(&["why", record["wake_id"].as_str().unwrap()]);
-    assert_eq!(why.code, Some(0), "{}", why.stderr);
-    assert!(why.stdout.contains("organization_paused"), "{}", why.stdout);
+    let client = stage.nats.client().await;
+    until_answering(&client).await;
+    let health = ask(&client, "health", json!({})).await.unwrap();
+    assert_eq!(health["gates_in_shadow"], json!(["pause"]));
+    // One that joins the run, and one that leaves no row of its own.
+    let merged = assignment("t1", "a1", 2);
+    let merged = stage.publish_for_outcome(&merged).await;
+    let duplicate = stage.publish_for_outcome(&assignment("t1", "a1", 1)).await;
+    assert_eq!((&*brief(&merged), &*brief(&duplicate)), ("coalesced", "deduplicated:windowed"));
+    stage.settled().await;
+    let told = |subject: &[&str]| {
+        let why = stage.run(&[&["why"], subject].concat());
+        assert_eq!(why.code, Some(0), "{}", why.stderr);
+        let lines = why.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let shadows = lines.filter(|line| line["what"] == "would_refuse");
+        let told = shadows.map(|line| {
+            assert_eq!(line["reason"], "organization_paused", "{line}");
+            (line["wake_id"].clone(), line["from"].as_str().unwrap().to_owned())
+        });
+        told.collect::<Vec<_>>()
+    };
+    let of = |record: &Value, from: &str| (record["wake_id"].clone(), from.to_owned());
+    let both = [of(&record, "shadowed_wakes"), of(&merged, "shadowed_wakes")];
+    for record in [&record, &merged, &duplicate] {
+        let told = told(&[record["wake_id"].as_str().unwrap()]);
+        assert!(told.contains(&of(record, "shadowed_wakes")), "{record}: {told:?}");
+    }
+    assert_eq!(told(&["t1", "--organization", "acme", "--tables-only"]), both);
+    let all = told(&["t1", "--organization", "acme"]);
+    assert_eq!(all, [&both[..], &[of(&duplicate, "audit")]].concat(), "and each once");
 }
 
 async fn everything_delivered_again_by_a_worker_that_enforces_changes_nothing(dialect: Dialect) {

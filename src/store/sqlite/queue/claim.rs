@@ -7,7 +7,7 @@ use sqlx::{Connection as _, Transaction, query};
 use super::super::super::control::unknown;
 use super::super::super::options::with_grace;
 use super::super::super::queue::{
-    CLAIM_ORGANIZATIONS_MAX, ClaimRequest, ClaimedRun, EXPIRED_BY_CLAIM_MAX,
+    CLAIM_ORGANIZATIONS_MAX, ClaimRequest, ClaimedRun, EXPIRED_BY_CLAIM_MAX, Given,
 };
 use super::super::super::{StoreError, fault};
 use super::super::reads::{get, get_id, get_instant};
@@ -66,7 +66,11 @@ async fn take(
     let before = query(include_str!("claimed.sql")).bind(request.claim_id.hyphenated());
     let before = rows(connection, before).await?;
     if !before.is_empty() {
-        return before.iter().map(claimed).collect();
+        let mut given = Given::default();
+        for row in &before {
+            given.add(get(row, "queue_rank")?, claimed(row)?, true);
+        }
+        return Ok(given.in_order());
     }
     let slots = rows(connection, query(include_str!("slots.sql"))).await?;
     let slots = slots.first().ok_or_else(|| unknown("the queue has its row"))?;

@@ -11,6 +11,12 @@ impl Model {
         Self { given: vec![None; ids.len()], ids, ..Self::default() }
     }
 
+    /// The same with gates in shadow: agent status, pause, allowance.
+    #[must_use]
+    pub fn with_shadows(self, in_shadow: [bool; 3]) -> Self {
+        Self { in_shadow, ..self }
+    }
+
     /// What operators say: the status of those agents that have one, and the pauses in force.
     pub fn operators(
         &mut self,

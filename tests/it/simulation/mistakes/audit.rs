@@ -1,6 +1,6 @@
 //! Mistakes about the audit stream.
 
-use wakegate::audit::{AuditError, AuditEvent, AuditLog, Audited};
+use wakegate::audit::{AuditClass, AuditError, AuditEvent, AuditLog, Audited};
 use wakegate::store::Recorded;
 
 use super::Mistake;
@@ -24,7 +24,11 @@ impl AuditLog for MistakenAudit {
         recorded: Recorded,
         events: &[AuditEvent],
     ) -> Result<Audited, (Recorded, AuditError)> {
-        match self.inner.publish(recorded, events).await {
+        let mut events = events.to_vec();
+        if self.mistake == Some(Mistake::ShadowsUntold) {
+            events.retain(|event| event.class != AuditClass::WouldRefuse);
+        }
+        match self.inner.publish(recorded, &events).await {
             Err((recorded, _)) if self.mistake == Some(Mistake::PubAckDropped) => {
                 Ok(audited(recorded))
             }

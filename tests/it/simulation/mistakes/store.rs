@@ -113,6 +113,7 @@ impl MistakenStore {
             Some(Mistake::MergeLeavesRun) => sent.merges.clear(),
             Some(Mistake::MergesForgotten) => sent.merged_wakes.clear(),
             Some(Mistake::RoomNotHeld) => sent.room = None,
+            Some(Mistake::ShadowsForgotten) => sent.shadowed.clear(),
             Some(Mistake::NoFence) => {
                 sent.from = at_once(self.inner.memory().lane_cursor(&batch.lane)).unwrap();
             }
