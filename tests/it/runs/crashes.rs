@@ -26,10 +26,10 @@ const RUNS: u32 = 240;
 const KILLS: u32 = 6;
 /// Short, for each run that is left alone is waited for.
 const LEASE_SECONDS: u32 = 2;
-/// What a worker that was killed owes is never answered, and asked again after so long: before the lease
-/// that it is about is over. A claim waits for a second by itself.
+/// What a worker that was killed owes is never answered. Every other runner asks again before the lease is
+/// over that it is about, the others after it. A claim waits for a second by itself.
 const CLAIMED_WITHIN: Duration = Duration::from_millis(1_300);
-const ANSWERED_WITHIN: Duration = Duration::from_millis(400);
+const ANSWERED_WITHIN: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis(2_300)];
 
 /// What one runner knows of a run that it started.
 #[derive(Debug, Default)]
@@ -39,10 +39,14 @@ struct Known {
 }
 
 /// Asks until somebody answers: workers come and go.
-async fn ask(client: &Client, verb: &str, body: &Value) -> Result<Value, Refused> {
+async fn ask(
+    client: &Client,
+    verb: &str,
+    body: &Value,
+    within: Duration,
+) -> Result<Value, Refused> {
     let mut looks = tokio::time::interval(Duration::from_millis(10));
     let deadline = tokio::time::Instant::now() + PATIENCE;
-    let within = if verb == "claim" { CLAIMED_WITHIN } else { ANSWERED_WITHIN };
     loop {
         looks.tick().await;
         let asked = client.request(format!("wakegate.runs.{verb}"), body.to_string().into());
@@ -60,6 +64,7 @@ async fn ask(client: &Client, verb: &str, body: &Value) -> Result<Value, Refused
 async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<String, Known> {
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     let mut nth = 0_u128;
+    let within = ANSWERED_WITHIN[me % 2];
     while !over.load(Ordering::SeqCst) {
         nth += 1;
         let claim_id = uuid::Uuid::from_u128((me as u128 + 1) << 64 | nth);
@@ -67,7 +72,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
             "runner_id": format!("r{me}"), "claim_id": claim_id, "runs_max": 2,
             "wait_seconds": 1, "lease_seconds": LEASE_SECONDS,
         });
-        let runs = ask(&client, "claim", &claim).await.unwrap();
+        let runs = ask(&client, "claim", &claim, CLAIMED_WITHIN).await.unwrap();
         for run in runs["runs"].as_array().unwrap() {
             let id = run["run_id"].as_str().unwrap().to_owned();
             // Some are never started, and go back.
@@ -75,7 +80,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
                 continue;
             }
             let start = with(held(run), json!({ "lease_seconds": LEASE_SECONDS }));
-            if ask(&client, "start", &start).await.is_err() {
+            if ask(&client, "start", &start, within).await.is_err() {
                 continue;
             }
             let entry = known.entry(id).or_default();
@@ -85,7 +90,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
                 continue;
             }
             let end = with(held(run), json!({ "status": "succeeded" }));
-            if ask(&client, "finish", &end).await.is_ok() {
+            if ask(&client, "finish", &end, within).await.is_ok() {
                 entry.ended = Some("succeeded".to_owned());
             }
         }
