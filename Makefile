@@ -41,10 +41,10 @@ check: ## Checks format, lints, documentation and what the documents claim
 	@cd "$(root)" && cargo test --quiet --test it tidy::
 
 # QUICK=1 shows in two minutes that it works. ONLY='wakegate postgres mixed' measures what has these
-# words in its name.
+# words in its name. PROFILE=dev takes what the tests are built of, for whom the figures are none.
 bench: nats-server ## Measures it beside the stream, the database and a plain worker (QUICK=1, ONLY=..., SOAK=events)
 	@postgresql=$$("$(root)/scripts/postgresql") && cd "$(root)" \
-	  && PATH="$$PATH:$$postgresql" cargo bench --bench throughput -- $(if $(QUICK),--quick) $(if $(SOAK),--soak $(SOAK)) $(ONLY)
+	  && PATH="$$PATH:$$postgresql" cargo bench $(if $(PROFILE),--profile $(PROFILE)) --bench throughput -- $(if $(QUICK),--quick) $(if $(SOAK),--soak $(SOAK)) $(ONLY)
 
 simulate: SEEDS ?= 10000
 simulate: ## Runs lanes in a world that fails, and the queue, from seeds (SEEDS=10000, SEEDS=500..900; SEED=17 tells one)

@@ -10,6 +10,7 @@ pub mod history;
 mod lease;
 pub mod limits;
 pub mod memory;
+mod migrations;
 mod options;
 pub mod postgres;
 pub mod prune;

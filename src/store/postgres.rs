@@ -20,11 +20,13 @@ mod writes;
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
+use std::sync::LazyLock;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection, Row as _};
 
 use self::session::Sessions;
+use super::migrations::migrations;
 use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
     RoomQuery, SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
@@ -36,7 +38,7 @@ use crate::admission::facts::{
 };
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/postgres");
+static MIGRATIONS: LazyLock<sqlx::migrate::Migrator> = migrations!("postgres");
 
 /// A store in PostgreSQL. Clones share its connections.
 #[derive(Debug, Clone)]

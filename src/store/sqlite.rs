@@ -19,12 +19,14 @@ mod writes;
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection as _, Row as _};
 
 use self::session::{Failure, Sessions};
+use super::migrations::migrations;
 use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
     RoomQuery, SchemaState, Store, StoreError, StoreOptions, UrlError, fault,
@@ -36,7 +38,7 @@ use crate::admission::facts::{
 };
 use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
+static MIGRATIONS: LazyLock<sqlx::migrate::Migrator> = migrations!("sqlite");
 
 /// Longest that `migrate` waits for a rival to finish.
 const MIGRATE_WAIT: Duration = Duration::from_secs(30);

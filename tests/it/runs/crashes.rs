@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions};
+use async_nats::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -24,6 +24,12 @@ on_both_databases!(killed_again_and_again_it_loses_no_run_and_starts_none_twice)
 const RUNNERS: usize = 6;
 const RUNS: u32 = 240;
 const KILLS: u32 = 6;
+/// Short, for each run that is left alone is waited for.
+const LEASE_SECONDS: u32 = 2;
+/// What a worker that was killed owes is never answered. Every other runner asks again before the lease is
+/// over that it is about, the others after it. A claim waits for a second by itself.
+const CLAIMED_WITHIN: Duration = Duration::from_millis(1_300);
+const ANSWERED_WITHIN: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis(2_300)];
 
 /// What one runner knows of a run that it started.
 #[derive(Debug, Default)]
@@ -33,13 +39,18 @@ struct Known {
 }
 
 /// Asks until somebody answers: workers come and go.
-async fn ask(client: &Client, verb: &str, body: &Value) -> Result<Value, Refused> {
+async fn ask(
+    client: &Client,
+    verb: &str,
+    body: &Value,
+    within: Duration,
+) -> Result<Value, Refused> {
     let mut looks = tokio::time::interval(Duration::from_millis(10));
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         looks.tick().await;
-        let subject = format!("wakegate.runs.{verb}");
-        if let Ok(message) = client.request(subject, body.to_string().into()).await {
+        let asked = client.request(format!("wakegate.runs.{verb}"), body.to_string().into());
+        if let Ok(Ok(message)) = tokio::time::timeout(within, asked).await {
             match answer(&message) {
                 Err(refused) if ["busy", "unavailable"].contains(&refused.code()) => {}
                 answered => return answered,
@@ -53,21 +64,23 @@ async fn ask(client: &Client, verb: &str, body: &Value) -> Result<Value, Refused
 async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<String, Known> {
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     let mut nth = 0_u128;
+    let within = ANSWERED_WITHIN[me % 2];
     while !over.load(Ordering::SeqCst) {
         nth += 1;
         let claim_id = uuid::Uuid::from_u128((me as u128 + 1) << 64 | nth);
         let claim = json!({
             "runner_id": format!("r{me}"), "claim_id": claim_id, "runs_max": 2,
-            "wait_seconds": 1, "lease_seconds": 2,
+            "wait_seconds": 1, "lease_seconds": LEASE_SECONDS,
         });
-        let runs = ask(&client, "claim", &claim).await.unwrap();
+        let runs = ask(&client, "claim", &claim, CLAIMED_WITHIN).await.unwrap();
         for run in runs["runs"].as_array().unwrap() {
             let id = run["run_id"].as_str().unwrap().to_owned();
             // Some are never started, and go back.
             if nth % 7 == 3 {
                 continue;
             }
-            if ask(&client, "start", &held(run)).await.is_err() {
+            let start = with(held(run), json!({ "lease_seconds": LEASE_SECONDS }));
+            if ask(&client, "start", &start, within).await.is_err() {
                 continue;
             }
             let entry = known.entry(id).or_default();
@@ -77,7 +90,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
                 continue;
             }
             let end = with(held(run), json!({ "status": "succeeded" }));
-            if ask(&client, "finish", &end).await.is_ok() {
+            if ask(&client, "finish", &end, within).await.is_ok() {
                 entry.ended = Some("succeeded".to_owned());
             }
         }
@@ -114,8 +127,7 @@ async fn killed_again_and_again_it_loses_no_run_and_starts_none_twice(dialect: D
     let over = Arc::new(AtomicBool::new(false));
     let mut runners = JoinSet::new();
     for me in 0..RUNNERS {
-        let options = ConnectOptions::new().request_timeout(Some(Duration::from_secs(2)));
-        runners.spawn(run(stage.nats.client_with(options).await, me, Arc::clone(&over)));
+        runners.spawn(run(stage.nats.client().await, me, Arc::clone(&over)));
     }
     let worker = kill_again_and_again(&stage).await;
     let left = async || {

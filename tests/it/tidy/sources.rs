@@ -138,7 +138,7 @@ fn exceptions_from_lints_say_why() {
 }
 
 #[test]
-fn migrations_are_paired() {
+fn migrations_are_paired_and_carried() {
     let names = |dialect: &str| -> Vec<String> {
         let directory = format!("migrations/{dialect}/");
         files(&directory, "sql")
@@ -149,4 +149,9 @@ fn migrations_are_paired() {
     let postgres = names("postgres");
     assert!(!postgres.is_empty(), "no migrations for PostgreSQL");
     assert_eq!(postgres, names("sqlite"), "each migration exists in both dialects");
+    let listed = text("src/store/migrations.rs");
+    let is_listed =
+        |file: &&String| listed.contains(&format!("\"{}\",", file.trim_end_matches(".sql")));
+    let left_out: Vec<String> = postgres.iter().filter(|file| !is_listed(file)).cloned().collect();
+    assert_none("migrations that src/store/migrations.rs does not list", &left_out);
 }
