@@ -198,6 +198,8 @@ async fn insert_counting(url: &str, outside: &Outside, runs: &[Queued]) -> i64 {
         Outside::Postgres(pool) => {
             let mut transaction = pool.begin().await.unwrap();
             transaction.execute(sqlx::raw_sql(insert)).await.unwrap();
+            // It would only come to the queue, and lock it, in the commit.
+            transaction.execute("SET CONSTRAINTS ALL IMMEDIATE").await.unwrap();
             let claims = sqlx::query_scalar(CLAIMS).fetch_one(&mut *transaction).await.unwrap();
             transaction.commit().await.unwrap();
             claims
