@@ -85,7 +85,11 @@ async fn statistics(empty: &OnPostgres) -> String {
          FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')";
     let set: Vec<String> = sqlx::query_scalar(set).fetch_all(&pool).await.unwrap();
     assert!(set.len() > 20, "tables and indices: {set:?}");
-    set.concat()
+    let is_set = "DO $$ BEGIN
+            ASSERT (SELECT reltuples = 0 FROM pg_class WHERE oid = 'runs'::regclass), 'empty, they say';
+            ASSERT (SELECT count(*) = 200000 FROM runs), 'and it is not';
+        END $$";
+    set.concat() + is_set
 }
 
 /// 200,000 rows in each table that grows, without autovacuum's help.
