@@ -68,43 +68,31 @@ impl RoomQuery {
     /// What these wakes would need room in.
     #[must_use]
     pub fn of<'a>(wakes: impl IntoIterator<Item = &'a Wake>) -> Self {
-        let mut places = Places::default();
+        let (mut organizations, mut projects) = (BTreeSet::new(), BTreeSet::new());
+        let mut slots: BTreeMap<_, BTreeSet<Slot>> = BTreeMap::new();
         for wake in wakes {
-            places.organizations.insert(&wake.organization_id);
+            organizations.insert(&wake.organization_id);
             if let Some(project) = &wake.project_id {
-                places.projects.insert((&wake.organization_id, project));
+                projects.insert((&wake.organization_id, project));
             }
             let producer = (&wake.organization_id, wake.producer.class());
-            places.slots.entry(producer).or_default().insert(Slot::of(wake.requested_at));
+            slots.entry(producer).or_default().insert(Slot::of(wake.requested_at));
         }
-        places.query()
+        let scoped = |(organization, project): (&OrganizationId, &ProjectId)| {
+            (organization.clone(), project.clone())
+        };
+        Self {
+            organizations: organizations.into_iter().cloned().collect(),
+            projects: projects.into_iter().map(scoped).collect(),
+            intake: spans(slots),
+            sparing: None,
+        }
     }
 
     /// Whether there is nothing to ask.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.organizations.is_empty()
-    }
-}
-
-#[derive(Default)]
-struct Places<'a> {
-    organizations: BTreeSet<&'a OrganizationId>,
-    projects: BTreeSet<(&'a OrganizationId, &'a ProjectId)>,
-    slots: BTreeMap<(&'a OrganizationId, ProducerClass), BTreeSet<Slot>>,
-}
-
-impl Places<'_> {
-    fn query(self) -> RoomQuery {
-        let scoped = |(organization, project): (&OrganizationId, &ProjectId)| {
-            (organization.clone(), project.clone())
-        };
-        RoomQuery {
-            organizations: self.organizations.into_iter().cloned().collect(),
-            projects: self.projects.into_iter().map(scoped).collect(),
-            intake: spans(self.slots),
-            sparing: None,
-        }
     }
 }
 
@@ -210,10 +198,11 @@ impl RoomClaim {
 
     /// Projects in order, each with the place of its organization among
     /// [`RoomClaim::organizations`].
-    pub fn projects(&self) -> impl Iterator<Item = (usize, &OrganizationId, &ProjectId)> {
-        self.organizations.iter().enumerate().flat_map(|(place, (id, claim))| {
-            claim.projects.iter().map(move |project| (place, id, project))
-        })
+    pub fn projects(&self) -> impl Iterator<Item = (usize, &ProjectId)> {
+        self.organizations
+            .values()
+            .enumerate()
+            .flat_map(|(place, claim)| claim.projects.iter().map(move |project| (place, project)))
     }
 
     /// What has to be counted as admitted, in order.
@@ -237,13 +226,32 @@ impl RoomClaim {
     pub fn query(&self) -> RoomQuery {
         RoomQuery {
             organizations: self.organizations.keys().cloned().collect(),
-            projects: self
-                .projects()
-                .map(|(_, organization, project)| (organization.clone(), project.clone()))
-                .collect(),
+            projects: self.scoped_projects(|_, _| true),
             intake: self.spans(),
             sparing: None,
         }
+    }
+
+    /// The projects of organizations that have more queued than one project may: in the others none
+    /// can be over its limit.
+    #[must_use]
+    pub fn crowded_projects(&self, now: &Room) -> Vec<Scoped<ProjectId>> {
+        self.scoped_projects(|id, claim| {
+            let queued = now.queued_organizations.get(id);
+            queued.is_some_and(|queued| *queued > u64::from(claim.queued_project_max))
+        })
+    }
+
+    fn scoped_projects(
+        &self,
+        of: impl Fn(&OrganizationId, &OrganizationClaim) -> bool,
+    ) -> Vec<Scoped<ProjectId>> {
+        let claimed = self.organizations.iter().filter(|(id, claim)| of(id, claim));
+        claimed
+            .flat_map(|(id, claim)| {
+                claim.projects.iter().map(|project| (id.clone(), project.clone()))
+            })
+            .collect()
     }
 
     /// The slots to read to know whether a rate is exceeded.
@@ -260,13 +268,10 @@ impl RoomClaim {
     /// The first boundary that is exceeded by what is there now, the claim itself included.
     #[must_use]
     pub fn exceeded(&self, now: &Room) -> Option<Dimension> {
-        self.queue_exceeded(now).or_else(|| self.rate_exceeded(now))
-    }
-
-    fn queue_exceeded(&self, now: &Room) -> Option<Dimension> {
-        let over = |depth: Option<&u64>, max: u32| {
-            self.enforced && depth.is_some_and(|depth| *depth > u64::from(max))
-        };
+        if !self.enforced {
+            return None;
+        }
+        let over = |depth: Option<&u64>, max: u32| depth.is_some_and(|d| *d > u64::from(max));
         if over(Some(&now.queued_platform), self.platform_max) {
             return Some(Dimension::QueuedPlatform);
         }
@@ -274,16 +279,14 @@ impl RoomClaim {
         if organizations.any(|(id, max, _)| over(now.queued_organizations.get(id), max)) {
             return Some(Dimension::QueuedOrganization);
         }
-        let queued = |(id, project): &Scoped<ProjectId>, depth: &u64| {
+        let queued = |((id, project), depth): (&Scoped<ProjectId>, &u64)| {
             let claim = self.organizations.get(id).filter(|claim| claim.projects.contains(project));
             claim.is_some_and(|claim| over(Some(depth), claim.queued_project_max))
         };
-        let mut projects = now.queued_projects.iter();
-        projects.any(|(project, depth)| queued(project, depth)).then_some(Dimension::QueuedProject)
-    }
-
-    fn rate_exceeded(&self, now: &Room) -> Option<Dimension> {
-        let over = |id: &OrganizationId, claim: &OrganizationClaim| {
+        if now.queued_projects.iter().any(queued) {
+            return Some(Dimension::QueuedProject);
+        }
+        let rate = |(id, claim): (&OrganizationId, &OrganizationClaim)| {
             claim.intake.iter().any(|(producer, slots)| {
                 now.intake.get(&(id.clone(), *producer)).is_some_and(|admitted| {
                     let busiest = slots.keys().map(|at| admitted.busiest_minute(*at)).max();
@@ -291,9 +294,7 @@ impl RoomClaim {
                 })
             })
         };
-        let exceeded =
-            self.enforced && self.organizations.iter().any(|(id, claim)| over(id, claim));
-        exceeded.then_some(Dimension::Intake)
+        self.organizations.iter().any(rate).then_some(Dimension::Intake)
     }
 }
 

@@ -83,11 +83,11 @@ SELECT CASE
         OR (SELECT count(*) FROM merged) <> cardinality($11::uuid[])
         OR (SELECT count(*) FROM refused) <> cardinality($20::uuid[])
         OR (SELECT count(*) FROM shadowed) <> cardinality($26::uuid[])
-    THEN record_refused('WGR03', 'a row')
+    THEN record_refused('WGR04', 'a row')
     WHEN (SELECT count(*) FROM joined) <> cardinality($32::uuid[])
     THEN record_refused('WGR03', 'a run that was queued')
     WHEN (SELECT count(*) FROM inserted) <> cardinality($40::uuid[])
-    THEN record_refused('WGR03', 'a row')
+    THEN record_refused('WGR04', 'a row')
     ELSE set_config('wakegate.room_claim', coalesce((SELECT c.id::text FROM claimed c), ''), true)
         IS NULL
 END

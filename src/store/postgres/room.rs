@@ -64,7 +64,7 @@ pub(super) fn bind(statement: Prepared, claim: Option<&RoomClaim>) -> Prepared {
         of_projects.push(i64::from(project_max));
     }
     let (mut places, mut projects) = (Vec::new(), Vec::new());
-    for (place, _, project) in claim.into_iter().flat_map(RoomClaim::projects) {
+    for (place, project) in claim.into_iter().flat_map(RoomClaim::projects) {
         // Counted from 1.
         places.push(i32::try_from(place + 1).unwrap_or(i32::MAX));
         projects.push(project.as_str());

@@ -16,9 +16,7 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{
-    PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, Postgres,
-};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, PgPool, query};
 
@@ -190,18 +188,13 @@ enum Answer {
     Durable,
 }
 
-/// Waits until what this connection committed, and whatever it saw, is on disk.
-pub(super) async fn flush(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    query(FLUSH).execute(connection).await.map(drop)
-}
-
-/// Rows of a statement, once what they rest on is on disk.
-async fn durable(
+/// Rows of a statement, once what they rest on is on disk: what it committed, and whatever it saw.
+pub(super) async fn durable(
     connection: &mut PgConnection,
-    query: Prepared,
+    statement: Prepared,
 ) -> Result<Vec<PgRow>, sqlx::Error> {
-    let rows = query.fetch_all(&mut *connection).await?;
-    flush(connection).await?;
+    let rows = statement.fetch_all(&mut *connection).await?;
+    query(FLUSH).execute(connection).await?;
     Ok(rows)
 }
 
@@ -237,20 +230,15 @@ async fn rows(
 }
 
 /// Gives the connection back unless it broke.
-fn settle<T>(lease: Lease<Postgres>, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+pub(super) fn settle<T>(
+    lease: Lease<Postgres>,
+    answer: Result<T, sqlx::Error>,
+) -> Result<T, sqlx::Error> {
     match &answer {
         Err(error) if lease::is_broken(error) => drop(lease),
         _ => lease.give_back(),
     }
     answer
-}
-
-/// Affected rows of one statement within a transaction.
-pub(super) async fn execute(
-    connection: &mut PgConnection,
-    query: Prepared,
-) -> Result<u64, sqlx::Error> {
-    query.execute(connection).await.map(|done: PgQueryResult| done.rows_affected())
 }
 
 impl Failure {

@@ -1,6 +1,6 @@
 //! What is written: a batch's one transaction, the lane's cursor, and attempts at a wake alone.
 
-use sqlx::{Connection as _, Row as _, query};
+use sqlx::{Row as _, query};
 use uuid::Uuid;
 
 use super::super::options::with_grace;
@@ -11,7 +11,7 @@ use super::super::{
 };
 use super::columns::PayloadColumns;
 use super::room;
-use super::session::{Failure, Prepared, Sessions, classify, execute, flush};
+use super::session::{Failure, Prepared, Sessions, classify, durable, settle};
 use super::shadowed;
 use super::timestamp::Timestamp;
 use crate::admission::decision::DegradedReason;
@@ -37,6 +37,7 @@ fn refused(error: &sqlx::Error) -> RecordError {
         // What the statement itself raises.
         Some("WGR02") => RecordError::LaneLost,
         Some("WGR03") => RecordError::RaceLost { what: "a run that was queued" },
+        Some("WGR04") => RecordError::RaceLost { what: "a row" },
         // Each of these tables has one unique key.
         Some("23505") => match answer.table() {
             Some("wake_keys") => RecordError::RaceLost { what: "a key" },
@@ -122,15 +123,11 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
     let mut was_sent = false;
     loop {
         let mut lease = sessions.lease_for_write().await?;
-        let written = if batch.moves_or_writes() {
-            execute(&mut lease, statement(batch)?).await.map(|_| true)
-        } else {
-            execute(&mut lease, check_fence(batch)?).await.map(|rows| rows == 1)
-        };
-        let written = match written {
-            // With the locks gone already.
-            Ok(true) => flush(&mut lease).await.map_err(|error| refused(&error)),
-            Ok(false) => Err(RecordError::LaneLost),
+        let rows = durable(&mut lease, statement(batch)?).await;
+        let lost = match settle(lease, rows) {
+            Ok(rows) if !rows.is_empty() => return Ok(()),
+            // The fence of a batch that writes nothing.
+            Ok(_) => RecordError::LaneLost,
             // A server that was restarted leaves a pool full of them; but it may have written before
             // the connection broke.
             Err(error) if lease::is_broken(&error) && dead_max > 0 => {
@@ -138,32 +135,36 @@ async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordE
                 was_sent = true;
                 continue;
             }
-            Err(error) => Err(refused(&error)),
+            Err(error) => refused(&error),
         };
-        // A connection that does not answer is closed.
-        if written.is_ok() || lease.ping().await.is_ok() {
-            lease.give_back();
-        }
-        return match written {
+        return Err(match lost {
             // Moved by somebody else, or by what was sent before: the cursor tells.
-            Err(RecordError::LaneLost) if was_sent => Err(StoreError::Unavailable {
+            RecordError::LaneLost if was_sent => StoreError::Unavailable {
                 error: "the connection broke, and it is not known what was written".to_owned(),
             }
-            .into()),
-            written => written,
-        };
+            .into(),
+            lost => lost,
+        });
     }
 }
 
-/// The whole of a batch; arguments in the order of the text.
+/// The whole of a batch; arguments in the order of the text. See [`BatchRecord::moves_or_writes`].
 fn statement(batch: &BatchRecord) -> Result<Prepared, StoreError> {
-    let mut statement = query(include_str!("record.sql"))
+    let text = if batch.moves_or_writes() {
+        include_str!("record.sql")
+    } else {
+        include_str!("check_fence.sql")
+    };
+    let fence = query(text)
         .bind(batch.lane.stream.to_string())
         .bind(lane_number(&batch.lane)?)
         .bind(Timestamp(batch.lane.stream_created_at))
-        .bind(sequence(batch.from.decided_sequence)?)
-        .bind(sequence(batch.to.decided_sequence)?)
-        .bind(Timestamp(batch.to.decided_instant));
+        .bind(sequence(batch.from.decided_sequence)?);
+    if !batch.moves_or_writes() {
+        return Ok(fence);
+    }
+    let mut statement =
+        fence.bind(sequence(batch.to.decided_sequence)?).bind(Timestamp(batch.to.decided_instant));
     statement = bind_keys(statement, batch);
     statement = bind_merged(statement, batch);
     statement = bind_refused(statement, batch);
@@ -171,15 +172,6 @@ fn statement(batch: &BatchRecord) -> Result<Prepared, StoreError> {
     statement = bind_merges(statement, batch)?;
     statement = bind_runs(statement, batch)?;
     Ok(room::bind(statement, batch.room.as_ref()))
-}
-
-/// See [`BatchRecord::moves_or_writes`].
-fn check_fence(batch: &BatchRecord) -> Result<Prepared, StoreError> {
-    Ok(query(include_str!("check_fence.sql"))
-        .bind(batch.lane.stream.to_string())
-        .bind(lane_number(&batch.lane)?)
-        .bind(Timestamp(batch.lane.stream_created_at))
-        .bind(sequence(batch.from.decided_sequence)?))
 }
 
 fn bind_keys(statement: Prepared, batch: &BatchRecord) -> Prepared {

@@ -1,7 +1,5 @@
 //! Room: what gate 6 reads, and what a record takes of it.
 
-use std::collections::HashSet;
-
 use sqlx::query;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
@@ -77,18 +75,7 @@ pub(super) async fn take(
         claim.organizations().map(|(organization, ..)| organization.clone()).collect();
     let rows = within(connection, &READ_ORGANIZATIONS, &asked, bind_organization).await?;
     organizations(&mut room, &rows, &asked)?;
-    // In the others no project can be over its limit.
-    let crowded: HashSet<_> = claim
-        .organizations()
-        .filter(|(organization, _, project_max)| {
-            let depth = room.queued_organizations.get(*organization);
-            depth.is_some_and(|depth| *depth > u64::from(*project_max))
-        })
-        .map(|(organization, ..)| organization)
-        .collect();
-    let of_crowded = claim.projects().filter(|(_, organization, _)| crowded.contains(organization));
-    let asked: Vec<_> =
-        of_crowded.map(|(_, organization, id)| (organization.clone(), id.clone())).collect();
+    let asked = claim.crowded_projects(&room);
     let rows = within(connection, &READ_PROJECTS, &asked, bind_project).await?;
     projects(&mut room, &rows, &asked)?;
     let asked = claim.spans();

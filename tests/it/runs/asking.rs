@@ -1,5 +1,7 @@
 //! Asks as a runner would.
 
+use std::time::Duration;
+
 use async_nats::{Client, ConnectOptions, RequestErrorKind};
 use serde_json::{Value, json};
 use wakegate::queue::Verb;
@@ -28,6 +30,29 @@ pub async fn ask_bytes(client: &Client, verb: &str, body: Vec<u8>) -> Result<Val
 /// Asks.
 pub async fn ask(client: &Client, verb: &str, body: Value) -> Result<Value, Refused> {
     ask_bytes(client, verb, body.to_string().into_bytes()).await
+}
+
+/// Asks until somebody answers within so long a time, each time: workers come and go.
+pub async fn ask_until_answered(
+    client: &Client,
+    verb: &str,
+    body: &Value,
+    within: Duration,
+) -> Result<Value, Refused> {
+    // No `until_some`: a task that holds its closure cannot be spawned.
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        looks.tick().await;
+        let asked = client.request(format!("wakegate.runs.{verb}"), body.to_string().into());
+        if let Ok(Ok(message)) = tokio::time::timeout(within, asked).await {
+            match answer(&message) {
+                Err(refused) if ["busy", "unavailable"].contains(&refused.code()) => {}
+                answered => return answered,
+            }
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{verb} is never answered: {body}");
+    }
 }
 
 /// What a request is refused with.

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::asking::{depth, held, queue, with};
+use super::asking::{ask_until_answered, depth, held, queue, with};
 use super::events::{told, until_told};
-use crate::control::asking::{Refused, answer};
+use crate::harness::until_some;
 use crate::harness::worker::Worker;
-use crate::harness::{PATIENCE, until_some};
 use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Stage};
 use crate::through_servers::story::assignment;
@@ -38,28 +37,6 @@ struct Known {
     ended: Option<String>,
 }
 
-/// Asks until somebody answers: workers come and go.
-async fn ask(
-    client: &Client,
-    verb: &str,
-    body: &Value,
-    within: Duration,
-) -> Result<Value, Refused> {
-    let mut looks = tokio::time::interval(Duration::from_millis(10));
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    loop {
-        looks.tick().await;
-        let asked = client.request(format!("wakegate.runs.{verb}"), body.to_string().into());
-        if let Ok(Ok(message)) = tokio::time::timeout(within, asked).await {
-            match answer(&message) {
-                Err(refused) if ["busy", "unavailable"].contains(&refused.code()) => {}
-                answered => return answered,
-            }
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{verb} is never answered: {body}");
-    }
-}
-
 /// A runner that now and then does not say how it goes on; what it knows of its runs.
 async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<String, Known> {
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
@@ -72,7 +49,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
             "runner_id": format!("r{me}"), "claim_id": claim_id, "runs_max": 2,
             "wait_seconds": 1, "lease_seconds": LEASE_SECONDS,
         });
-        let runs = ask(&client, "claim", &claim, CLAIMED_WITHIN).await.unwrap();
+        let runs = ask_until_answered(&client, "claim", &claim, CLAIMED_WITHIN).await.unwrap();
         for run in runs["runs"].as_array().unwrap() {
             let id = run["run_id"].as_str().unwrap().to_owned();
             // Some are never started, and go back.
@@ -80,7 +57,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
                 continue;
             }
             let start = with(held(run), json!({ "lease_seconds": LEASE_SECONDS }));
-            if ask(&client, "start", &start, within).await.is_err() {
+            if ask_until_answered(&client, "start", &start, within).await.is_err() {
                 continue;
             }
             let entry = known.entry(id).or_default();
@@ -90,7 +67,7 @@ async fn run(client: Client, me: usize, over: Arc<AtomicBool>) -> BTreeMap<Strin
                 continue;
             }
             let end = with(held(run), json!({ "status": "succeeded" }));
-            if ask(&client, "finish", &end, within).await.is_ok() {
+            if ask_until_answered(&client, "finish", &end, within).await.is_ok() {
                 entry.ended = Some("succeeded".to_owned());
             }
         }

@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Subscriber};
+use async_nats::{Client, Subscriber};
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::asking::{ask, client_of, depth, held, refusal, until_answering};
+use super::asking::{ask, ask_until_answered, client_of, depth, held, refusal, until_answering};
 use super::waiting::until_waiting;
-use crate::control::asking::answer;
 use crate::harness::outside::OutsideRun;
 use crate::harness::proxy::{Manner, Proxy, port_of};
-use crate::harness::until_some;
 use crate::harness::worker::Worker;
 use crate::through_servers::on_both_databases;
 use crate::through_servers::stage::{Dialect, Stage};
@@ -100,16 +98,9 @@ fn given(reply: &Value) -> Vec<(u128, u64)> {
     runs.map(|run| (id(run).as_u128(), run["fencing_token"].as_u64().unwrap())).collect()
 }
 
-/// As a runner that hears nothing: until somebody answers.
-async fn ask_again(stage: &Stage, body: &Value) -> Value {
-    let options = ConnectOptions::new().request_timeout(Some(Duration::from_secs(2)));
-    let client = stage.nats.client_with(options).await;
-    let ask = async || {
-        let bytes = body.to_string().into();
-        let message = client.request("wakegate.runs.claim", bytes).await.ok()?;
-        answer(&message).ok()
-    };
-    until_some(ask, || "nobody answers the claim".to_owned()).await
+/// As a runner that hears nothing.
+async fn ask_again(client: &Client, body: &Value) -> Value {
+    ask_until_answered(client, "claim", body, Duration::from_secs(2)).await.unwrap()
 }
 
 async fn a_claim_whose_worker_was_killed_before_it_answered_is_asked_again(dialect: Dialect) {
@@ -127,7 +118,7 @@ async fn a_claim_whose_worker_was_killed_before_it_answered_is_asked_again(diale
         Some(replica) => replica,
         None => stage.worker().await,
     };
-    let again = ask_again(&stage, &asked.body).await;
+    let again = ask_again(&asked.client, &asked.body).await;
     assert_eq!(given(&again), [(5, 1), (4, 1), (3, 1)], "the same runs, of the same claim");
     assert_eq!(depth(&stage.outside).await, (1, 3), "and no other");
     for run in again["runs"].as_array().unwrap() {
@@ -148,7 +139,7 @@ async fn a_claim_whose_worker_was_killed_and_is_not_asked_again_gives_its_runs_b
     until_answering(&asked.client).await;
     stage.until_number("SELECT queued FROM queue_platform", 4).await;
     let others = json!({ "runner_id": "r2", "runs_max": 9 });
-    let others = ask_again(&stage, &others).await;
+    let others = ask_again(&asked.client, &others).await;
     // Who was served counts as served; within an organization each is in its place.
     let mut expected = vec![(5, 2), (4, 2), (3, 2), (9, 1)];
     let mut found = given(&others);

@@ -21,7 +21,7 @@ use super::generate::{shadowed_traces, traces, uncounted_traces};
 use super::hands::Hands;
 use super::play::Play;
 use super::trace::{Step, Trace};
-use super::{check, runtime, runtime_without_waits};
+use super::{assert_met, check, runtime, runtime_without_waits};
 use crate::harness::case::{self, Case};
 use crate::harness::world::{MINUTE, SECOND, brief};
 
@@ -60,21 +60,21 @@ fn generated_worlds_meet_every_end_that_explain_states() {
         runtime.block_on(holds(&store, &store, &trace, &met)).unwrap();
     }
     let met = met.into_inner();
-    for (what, at_least) in [
-        ("queued", 100),
-        ("coalesced", 50),
-        ("deduplicated:windowed", 20),
-        ("refused:allowance_exhausted", 20),
-        ("no_wake:assignee_unchanged", 5),
-        ("answer ends", 100),
-        ("gate coalesce ends", 50),
-        ("gate duplicate ends", 20),
-        ("gate allowance ends", 20),
-        ("a slot frees", 100),
-    ] {
-        let met = met.get(what).copied().unwrap_or(0);
-        assert!(met >= at_least, "{what}: {met} of at least {at_least}");
-    }
+    assert_met(
+        &met,
+        &[
+            ("queued", 100),
+            ("coalesced", 50),
+            ("deduplicated:windowed", 20),
+            ("refused:allowance_exhausted", 20),
+            ("no_wake:assignee_unchanged", 5),
+            ("answer ends", 100),
+            ("gate coalesce ends", 50),
+            ("gate duplicate ends", 20),
+            ("gate allowance ends", 20),
+            ("a slot frees", 100),
+        ],
+    );
 }
 
 #[test]

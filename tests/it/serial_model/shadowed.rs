@@ -16,7 +16,7 @@ use super::hands::Hands;
 use super::model::Model;
 use super::play::{Cuts, Play, difference};
 use super::trace::{Step, Trace};
-use super::{agree_in_memory, agree_on, runtime};
+use super::{agree_in_memory, agree_on, assert_met, runtime};
 use crate::harness::case;
 
 #[test]
@@ -56,21 +56,21 @@ fn generated_traces_meet_what_every_gate_in_shadow_would_refuse() {
             }
         }
     }
-    for (what, at_least) in [
-        ("agent_paused, then queued", 3),
-        ("agent_stopped, then coalesced", 3),
-        ("agent_pending_approval, then queued", 3),
-        ("platform_paused, then queued", 10),
-        ("platform_paused, then refused", 3),
-        ("organization_paused, then deduplicated", 3),
-        ("organization_paused, then coalesced", 3),
-        ("allowance_exhausted, then queued", 100),
-        ("allowance_exhausted, then deduplicated", 1),
-        ("more than one", 3),
-    ] {
-        let met_of = met.get(what).copied().unwrap_or(0);
-        assert!(met_of >= at_least, "{what}: {met_of} of at least {at_least}: {met:#?}");
-    }
+    assert_met(
+        &met,
+        &[
+            ("agent_paused, then queued", 3),
+            ("agent_stopped, then coalesced", 3),
+            ("agent_pending_approval, then queued", 3),
+            ("platform_paused, then queued", 10),
+            ("platform_paused, then refused", 3),
+            ("organization_paused, then deduplicated", 3),
+            ("organization_paused, then coalesced", 3),
+            ("allowance_exhausted, then queued", 100),
+            ("allowance_exhausted, then deduplicated", 1),
+            ("more than one", 3),
+        ],
+    );
 }
 
 async fn agrees<S: Store, H: Hands>(

@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use super::generate::traces;
 use super::model::Model;
 use super::trace::{Tight, Trace};
-use super::{agree_in_memory, agree_on, agrees, brief, runtime};
+use super::{agree_in_memory, agree_on, agrees, assert_met, brief, runtime};
 use crate::harness::case;
 
 /// Traces of up to so many plans, with ceilings that they meet.
@@ -59,16 +59,16 @@ fn generated_small_queues_are_met_full_and_with_room() {
             }
         }
     }
-    for (what, at_least) in [
-        ("queued", 500),
-        ("coalesced", 50),
-        ("deduplicated:windowed", 50),
-        ("refused:allowance_exhausted", 3),
-        ("queued_runs.platform", 200),
-        ("queued_runs.organization", 200),
-        ("intake", 15),
-    ] {
-        let met = met.get(what).copied().unwrap_or(0);
-        assert!(met >= at_least, "{what}: {met} of at least {at_least}");
-    }
+    assert_met(
+        &met,
+        &[
+            ("queued", 500),
+            ("coalesced", 50),
+            ("deduplicated:windowed", 50),
+            ("refused:allowance_exhausted", 3),
+            ("queued_runs.platform", 200),
+            ("queued_runs.organization", 200),
+            ("intake", 15),
+        ],
+    );
 }

@@ -11,6 +11,7 @@ use super::oracle::Invariant;
 use super::run::run_on;
 use super::world::Inside;
 use crate::serial_model::answer::Answer;
+use crate::serial_model::assert_met;
 use crate::serial_model::play::told_of_shadows;
 
 const SEEDS: u64 = 700;
@@ -124,15 +125,15 @@ fn gates_in_shadow_are_on_record_once_and_told_whatever_fails() {
         refused += report.outcomes.iter().filter(|of| of.starts_with("refused")).count();
     }
     assert!(refused > 100, "gates that are not in shadow refuse: {refused}");
-    for (reason, at_least) in [
-        ("agent_paused", 10),
-        ("agent_stopped", 10),
-        ("agent_pending_approval", 10),
-        ("organization_paused", 50),
-        ("platform_paused", 50),
-        ("allowance_exhausted", 50),
-    ] {
-        let met = would_refuse.get(reason).copied().unwrap_or(0);
-        assert!(met >= at_least, "{reason}: {met}, of {would_refuse:?}");
-    }
+    assert_met(
+        &would_refuse,
+        &[
+            ("agent_paused", 10),
+            ("agent_stopped", 10),
+            ("agent_pending_approval", 10),
+            ("organization_paused", 50),
+            ("platform_paused", 50),
+            ("allowance_exhausted", 50),
+        ],
+    );
 }

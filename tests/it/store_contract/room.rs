@@ -13,6 +13,7 @@ use super::subject::{Row, Subject};
 
 on_every_store!(
     room_is_read_as_it_is,
+    projects_that_may_be_full_are_read_also_where_others_are_left_out,
     a_record_over_a_ceiling_leaves_nothing_and_says_what_is_taken,
     what_is_claimed_is_counted_once_and_with_the_batch,
     an_expiry_is_none_of_the_reads_business,
@@ -78,6 +79,28 @@ async fn room_is_read_as_it_is<S: Subject>(subject: S) {
     assert_eq!(room_of(&subject, &[later]).await.intake.len(), 0);
     let theirs = room_of(&subject, &[other]).await;
     assert_eq!(theirs.queued_organizations.get(&organization("other")), Some(&1));
+}
+
+async fn projects_that_may_be_full_are_read_also_where_others_are_left_out<S: Subject>(subject: S) {
+    let mut lane = Lane::take(subject.store(), 0).await;
+    let elsewhere = Wake { project_id: Some(ProjectId::parse("q").unwrap()), ..wake(3) };
+    let wakes = vec![wake(1), wake(2), elsewhere];
+    admit(&subject, &mut lane, wakes, Ceilings::all(100)).await.unwrap();
+    let asked = RoomQuery::of(&[wake(4)]);
+    let read = async |max: u32, wakes: usize| {
+        let asked = asked.clone().sparing(&Ceilings::all(max), wakes);
+        subject.store().read_room(&asked).await.unwrap().queued_projects
+    };
+    let project = (organization("acme"), ProjectId::parse("p").unwrap());
+    // Three are queued of the organization, two of them of the project.
+    for (max, wakes) in [(2, 1), (3, 1), (4, 2), (10, 8)] {
+        assert_eq!(read(max, wakes).await.get(&project), Some(&2), "{max}, {wakes}");
+    }
+    // Left out or not, nothing else is said of it.
+    for (max, wakes) in [(4, 1), (10, 7), (100, 1)] {
+        let depth = read(max, wakes).await.get(&project).copied();
+        assert!(depth.is_none_or(|depth| depth == 2), "{max}, {wakes}: {depth:?}");
+    }
 }
 
 async fn a_record_over_a_ceiling_leaves_nothing_and_says_what_is_taken<S: Subject>(subject: S) {
