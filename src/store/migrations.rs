@@ -20,6 +20,7 @@ macro_rules! migrations {
             "0007_redrives",
             "0008_shadow",
             "0009_arrivals",
+            "0010_arrivals_once",
         )
     };
 }

@@ -4,6 +4,7 @@
 //! there is none here.
 
 mod control;
+mod group;
 mod history;
 mod limits;
 mod prune;

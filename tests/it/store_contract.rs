@@ -14,6 +14,7 @@ mod refused;
 mod room;
 mod statements;
 mod subject;
+mod together;
 mod windows;
 
 /// Makes of each `async fn name<S: Subject>(subject: S)` a test on every store.

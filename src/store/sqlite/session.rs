@@ -15,6 +15,7 @@ use sqlx::{SqlitePool, query};
 use super::super::lease::{self, Lease};
 use super::super::options::with_grace;
 use super::super::{StoreError, StoreOptions, fault};
+use super::group::Group;
 use super::rows::{Prepared, Statement};
 
 /// Steps of SQLite's machine between two looks at the clock: about a millisecond. The statements
@@ -24,6 +25,9 @@ const PROGRESS_STEPS: i32 = 20_000;
 /// hundred, many of them in every batch; SQLite's own 1,000 would copy and synchronize every second
 /// commit.
 const CHECKPOINT_PAGES: &str = "8000";
+/// What a transaction changes stays in memory until it is committed (KiB, negated: 4 MiB); a page that
+/// is not kept is written twice when it is changed twice.
+const WRITER_CACHE: &str = "-4096";
 /// Rows that SQLite's thread may be ahead of their reader: a batch's worth, or it stops and starts.
 const ROWS_BUFFERED: usize = 1_024;
 
@@ -32,6 +36,7 @@ const ROWS_BUFFERED: usize = 1_024;
 pub(super) struct Sessions {
     reads: SqlitePool,
     writer: SqlitePool,
+    group: Group,
     options: StoreOptions,
 }
 
@@ -62,8 +67,9 @@ impl Sessions {
         // One reader is as fast as many: every commit invalidates what each has cached, and each
         // keeps its own statements and pages in memory.
         let reads = pool(target.clone().pragma("query_only", "ON"), options.read_deadline, 1);
-        let writer = pool(target.clone(), options.record_deadline, 1);
-        Self { reads, writer, options: *options }
+        let writing = target.clone().pragma("cache_size", WRITER_CACHE);
+        let writer = pool(writing, options.record_deadline, 1);
+        Self { reads, writer, group: Group::default(), options: *options }
     }
 
     pub(super) fn record_deadline(&self) -> Duration {
@@ -166,6 +172,19 @@ impl Sessions {
         Ok(within(self.options.record_deadline, what, work).await?)
     }
 
+    /// Who records together.
+    pub(super) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Gives whoever takes the writer over the time of a record.
+    pub(super) async fn until_record_deadline(
+        &self,
+        lease: &mut Lease<Sqlite>,
+    ) -> Result<(), Failure> {
+        end_at(lease, Instant::now() + self.options.record_deadline).await
+    }
+
     /// The one connection that writes.
     pub(super) async fn lease_writer(&self) -> Result<Lease<Sqlite>, Failure> {
         lease(&self.writer, self.options.record_deadline).await
@@ -185,12 +204,14 @@ async fn lease(pool: &SqlitePool, deadline: Duration) -> Result<Lease<Sqlite>, F
     let end = Instant::now() + deadline;
     let mut lease =
         Lease::acquire(pool).await.map_err(|error| Failure::NoConnection(error, deadline))?;
-    lease
-        .lock_handle()
-        .await
-        .map_err(Failure::Query)?
-        .set_progress_handler(PROGRESS_STEPS, move || Instant::now() < end);
+    end_at(&mut lease, end).await?;
     Ok(lease)
+}
+
+async fn end_at(lease: &mut Lease<Sqlite>, end: Instant) -> Result<(), Failure> {
+    let mut handle = lease.lock_handle().await.map_err(Failure::Query)?;
+    handle.set_progress_handler(PROGRESS_STEPS, move || Instant::now() < end);
+    Ok(())
 }
 
 /// Gives the connection back unless it broke.

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use sqlx::sqlite::{Sqlite, SqliteConnection, SqliteRow};
-use sqlx::{Connection as _, Row as _, Transaction, query};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Row as _, query};
 
 use super::super::options::with_grace;
 use super::super::queue::people;
@@ -78,55 +78,34 @@ fn cursor(row: &SqliteRow) -> Result<LaneCursor, sqlx::Error> {
     })
 }
 
-/// One transaction, or nothing. A commit whose answer was lost leaves open whether it happened, and
+/// In one transaction, or nothing. A commit whose answer was lost leaves open whether it happened, and
 /// the wakes' own ids tell at the next reading.
 pub(super) async fn record(
     sessions: &Sessions,
     batch: &BatchRecord,
 ) -> Result<Recorded, RecordError> {
     let deadline = sessions.record_deadline();
-    match tokio::time::timeout(with_grace(deadline), Box::pin(attempt(sessions, batch))).await {
+    match tokio::time::timeout(
+        with_grace(deadline),
+        Box::pin(sessions.group().record(sessions, batch)),
+    )
+    .await
+    {
         Ok(Ok(())) => Ok(Recorded::after_commit(batch.covers.clone())),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(Failure::TooSlow("the record", deadline).into()),
     }
 }
 
-async fn attempt(sessions: &Sessions, batch: &BatchRecord) -> Result<(), RecordError> {
-    let mut lease = sessions.lease_writer().await?;
-    let written = match lease.begin_with("BEGIN IMMEDIATE").await {
-        Ok(transaction) => match write(transaction, batch).await {
-            Ok(transaction) => transaction.commit().await.map_err(|error| refused(&error)),
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(refused(&error)),
-    };
-    match &written {
-        // SQLite itself has ended the transaction where the statement was interrupted, the disk is
-        // full or a read failed, and the client, which counts on its own, would never begin another
-        // one on this connection.
-        Err(RecordError::Store(StoreError::Unavailable { .. })) => drop(lease),
-        // The ping carries the rollback of a refused transaction, so that the file's lock is free
-        // when the caller reads again; a connection that does not answer it is closed.
-        _ => {
-            if written.is_ok() || lease.ping().await.is_ok() {
-                lease.give_back();
-            }
-        }
-    }
-    written
-}
-
-/// The first error discards the transaction by value. With one writer at a time the order of the
-/// statements is that of PostgreSQL only so that both name the same race.
-async fn write<'t>(
-    mut transaction: Transaction<'t, Sqlite>,
+/// Writes a batch within a transaction. With one writer at a time the order of the statements is that
+/// of PostgreSQL only so that both name the same race.
+pub(super) async fn write(
+    connection: &mut SqliteConnection,
     batch: &BatchRecord,
-) -> Result<Transaction<'t, Sqlite>, RecordError> {
-    if !fence(&mut transaction, batch).await? {
+) -> Result<(), RecordError> {
+    if !fence(connection, batch).await? {
         return Err(RecordError::LaneLost);
     }
-    let connection = &mut *transaction;
     execute(connection, &INSERT_KEYS, &batch.keys, bind_key, "a key").await?;
     let what = "the id of a merged wake";
     execute(connection, &INSERT_MERGED, &batch.merged_wakes, bind_merged, what).await?;
@@ -139,10 +118,10 @@ async fn write<'t>(
     execute(connection, &MERGE_RUNS, &batch.merges, bind, "a run that was queued").await?;
     let bind = |query: Prepared, run: &NewRun| bind_run(query, run, &awaited);
     execute(connection, &INSERT_RUNS, &batch.runs, bind, "the id of a run").await?;
-    if let Some(claim) = &batch.room {
-        room::take(connection, claim).await?;
+    match &batch.room {
+        Some(claim) => room::take(connection, claim).await,
+        None => Ok(()),
     }
-    Ok(transaction)
 }
 
 /// Whether the fence was where the batch expects it. See [`BatchRecord::moves_or_writes`].

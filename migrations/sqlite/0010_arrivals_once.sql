@@ -1,0 +1,2 @@
+-- PostgreSQL's alone; see 0009.
+SELECT 1;

@@ -1,0 +1,160 @@
+//! Batches of several lanes in one transaction, as SQLite writes them.
+
+use sqlx::{Sqlite, Transaction};
+use tokio::task::{JoinHandle, yield_now};
+use wakegate::store::{BatchRecord, RecordError, Store as _, StoreError};
+
+use super::given::{Lane, id, key_of, keyed, run, wake};
+use super::subject::{OnSqlite, Subject as _};
+use crate::harness::outside::Outside;
+
+/// One admitted wake with a key, in a lane of its own.
+async fn batch_of(subject: &OnSqlite, lane: u32, key: &str) -> BatchRecord {
+    let mut batch = Lane::take(subject.store(), lane).await.batch();
+    let wake = keyed(u64::from(lane) + 1, key);
+    batch.keys.extend(key_of(&wake, wake.id));
+    batch.covers.push(wake.id);
+    batch.runs.push(run(wake));
+    batch
+}
+
+/// Somebody else writes, and keeps everybody waiting.
+async fn occupy(subject: &OnSqlite) -> Transaction<'static, Sqlite> {
+    let Outside::Sqlite(pool) = &subject.outside else { unreachable!("opened on SQLite") };
+    pool.begin_with("BEGIN IMMEDIATE").await.unwrap()
+}
+
+type Answer = Result<(), RecordError>;
+
+/// Starts to record each, in this order. On one thread, giving way lets each come to where it waits.
+async fn record(subject: &OnSqlite, batches: Vec<BatchRecord>) -> Vec<JoinHandle<Answer>> {
+    let mut tasks = Vec::new();
+    for batch in batches {
+        let store = subject.store().clone();
+        tasks.push(tokio::spawn(async move { store.record(&batch).await.map(drop) }));
+        yield_now().await;
+    }
+    tasks
+}
+
+/// Answers to records that all waited until the file was free.
+async fn record_together(subject: &OnSqlite, batches: Vec<BatchRecord>) -> Vec<Answer> {
+    let elsewhere = occupy(subject).await;
+    let tasks = record(subject, batches).await;
+    elsewhere.rollback().await.unwrap();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers
+}
+
+/// Transactions in the file's log: frames that say how large the file is with them.
+fn commits(subject: &OnSqlite) -> usize {
+    let path = subject.url.strip_prefix("sqlite://").unwrap();
+    let log = std::fs::read(format!("{path}-wal")).unwrap();
+    let word = |at: usize| u32::from_be_bytes(log[at..at + 4].try_into().unwrap());
+    let (page_bytes, salts) = (word(8) as usize, &log[16..24]);
+    let frames = (32..log.len()).step_by(24 + page_bytes);
+    frames.filter(|at| log[at + 8..at + 16] == *salts && word(at + 4) != 0).count()
+}
+
+async fn recorded(subject: &OnSqlite) -> Vec<u128> {
+    let runs = subject.runs().await;
+    let mut ids: Vec<u128> =
+        runs.iter().map(|run| uuid::Uuid::parse_str(&run.id).unwrap().as_u128()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test]
+async fn batches_that_wait_for_the_file_are_written_by_one_transaction() {
+    let subject = OnSqlite::open().await;
+    let mut batches = Vec::new();
+    for lane in 0..5 {
+        batches.push(batch_of(&subject, lane, &format!("k{lane}")).await);
+    }
+    let before = commits(&subject);
+    let answers = record_together(&subject, batches).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(recorded(&subject).await, [1, 2, 3, 4, 5]);
+    assert_eq!(commits(&subject) - before, 1);
+}
+
+#[tokio::test]
+async fn a_batch_that_loses_a_race_within_the_transaction_leaves_the_others_in_it() {
+    let subject = OnSqlite::open().await;
+    let mut batches = Vec::new();
+    for (lane, key) in [(0, "a"), (1, "a"), (2, "b"), (3, "c")] {
+        batches.push(batch_of(&subject, lane, key).await);
+    }
+    let before = commits(&subject);
+    let answers = record_together(&subject, batches).await;
+    assert!(
+        matches!(
+            answers[..],
+            [Ok(()), Err(RecordError::RaceLost { what: "a key" }), Ok(()), Ok(())]
+        ),
+        "{answers:?}"
+    );
+    // What it lost against can be read by now.
+    assert_eq!(recorded(&subject).await, [1, 3, 4]);
+    assert_eq!(commits(&subject) - before, 1);
+    let lane = Lane::take(subject.store(), 1).await;
+    assert_eq!(lane.at.decided_sequence, 0, "its fence stands where it stood");
+}
+
+#[tokio::test]
+async fn a_transaction_that_one_batch_ended_is_tried_again_by_each_of_the_others_alone() {
+    let subject = OnSqlite::open().await;
+    subject
+        .outside
+        .execute(
+            "CREATE TRIGGER ends BEFORE INSERT ON runs WHEN NEW.idempotency_key = 'poison'
+             BEGIN SELECT raise(ROLLBACK, 'no transaction is left'); END",
+        )
+        .await;
+    let mut batches = Vec::new();
+    for (lane, key) in [(0, "a"), (1, "poison"), (2, "b")] {
+        batches.push(batch_of(&subject, lane, key).await);
+    }
+    let before = commits(&subject);
+    let answers = record_together(&subject, batches).await;
+    let lost = RecordError::Store(StoreError::Unavailable { error: String::new() });
+    assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+    let error = answers[1].as_ref().unwrap_err();
+    assert_eq!(std::mem::discriminant(error), std::mem::discriminant(&lost), "{error:?}");
+    assert_eq!(recorded(&subject).await, [1, 3]);
+    assert_eq!(commits(&subject) - before, 2);
+}
+
+#[tokio::test]
+async fn records_that_are_given_up_at_any_point_leave_the_file_free() {
+    let subject = OnSqlite::open().await;
+    for steps in 0..150 {
+        let mut batches = Vec::new();
+        for lane in 0..2 {
+            let mut batch = Lane::take(subject.store(), lane).await.batch();
+            batch.runs.push(run(wake(1_000 + 10 * steps + u64::from(lane))));
+            batches.push(batch);
+        }
+        let tasks = record(&subject, batches).await;
+        for _ in 0..steps * steps {
+            yield_now().await;
+        }
+        for task in &tasks {
+            task.abort();
+        }
+        for task in tasks {
+            // Done, or given up.
+            let _ = task.await;
+        }
+        occupy(&subject).await.rollback().await.unwrap();
+    }
+    // And it is written to as before.
+    let lane = Lane::take(subject.store(), 3).await;
+    let mut batch = lane.batch();
+    batch.runs.push(run(wake(7)));
+    subject.store().record(&batch).await.unwrap();
+    assert!(subject.store().read_identity(&[id(7)]).await.unwrap().contains_key(&id(7)));
+}
