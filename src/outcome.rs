@@ -264,7 +264,8 @@ impl OutcomeRecord {
     /// With the name of the worker that decided, where the record tells it.
     #[must_use]
     pub fn decided_by(mut self, component: &Arc<str>) -> Self {
-        if let Some(overload) = &mut self.overload {
+        let in_shadow = self.would_refuse.iter_mut().filter_map(|would| would.overload.as_mut());
+        for overload in self.overload.iter_mut().chain(in_shadow) {
             overload.component = Some(Arc::clone(component));
         }
         self

@@ -117,7 +117,8 @@ where
     }
 }
 
-/// What the system trusts, `SSL_CERT_FILE` included. With none of it no collector is.
+/// What the system trusts, or instead what `SSL_CERT_FILE` and `SSL_CERT_DIR` name. With none of it no
+/// collector is.
 fn system_roots() -> ClientConfig {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

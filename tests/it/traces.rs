@@ -2,3 +2,4 @@
 
 mod exported;
 mod spans;
+mod tls;

@@ -281,6 +281,7 @@ async fn in_shadow_what_has_no_room_is_let_through_and_takes_it<S: Store>(mut ca
         };
         assert_eq!(would["overload"]["boundary"], boundary, "{would}");
         assert_eq!(would["overload"]["depth"], depth, "{would}");
+        assert_eq!(would["overload"]["component"], "worker-of-a-test", "as a refusal says it");
     }
     assert_eq!(case.world.metric("wakegate_rooms_taken_total"), 0);
     assert_eq!(case.outside.number("SELECT count(*) FROM runs WHERE expires_at IS NULL").await, 3);

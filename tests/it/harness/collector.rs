@@ -1,6 +1,7 @@
 //! A collector that speaks OTLP over HTTP: it reads each request as the protocol has it, keeps the
-//! spans, and answers as a test wants.
+//! spans, and answers as a test wants. Over TLS it is a server that speaks nothing else.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use axum::serve::Listener;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -17,9 +19,15 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, crypto};
+use tokio_rustls::server::TlsStream;
 
+use super::certificates::Certificates;
 use super::until_some;
 
 /// How it answers.
@@ -40,11 +48,13 @@ struct Inside {
     spans: Vec<Span>,
     headers: Vec<HeaderMap>,
     resources: Vec<Vec<KeyValue>>,
+    /// Why connections came to nothing, as its side of TLS learned it.
+    hung_up: Vec<String>,
 }
 
 /// Gone when it is dropped.
 pub(crate) struct Collector {
-    addr: SocketAddr,
+    url: String,
     inside: Arc<Mutex<Inside>>,
     _serving: JoinSet<()>,
 }
@@ -52,20 +62,34 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) async fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let inside =
-            Inside { manner, spans: Vec::new(), headers: Vec::new(), resources: Vec::new() };
-        let inside = Arc::new(Mutex::new(inside));
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        Self::serve(listener, url, Inside::new(manner))
+    }
+
+    /// One that takes everything over TLS, with one of the certificates.
+    pub(crate) async fn start_tls(certificates: &Certificates, name: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let inside = Inside::new(Manner::Takes);
+        let acceptor = acceptor(certificates, name);
+        let listener = TlsListener { listener, acceptor, inside: Arc::clone(&inside) };
+        Self::serve(listener, url, inside)
+    }
+
+    fn serve<L>(listener: L, url: String, inside: Arc<Mutex<Inside>>) -> Self
+    where
+        L: Listener<Addr: std::fmt::Debug>,
+    {
         let routes =
             Router::new().route("/v1/traces", post(export)).with_state(Arc::clone(&inside));
         let mut serving = JoinSet::new();
         serving.spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        Self { addr, inside, _serving: serving }
+        Self { url, inside, _serving: serving }
     }
 
     /// What `traces.endpoint` is to be.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        self.url.clone()
     }
 
     pub(crate) fn answers(&self, manner: Manner) {
@@ -87,6 +111,11 @@ impl Collector {
         self.inside.lock().unwrap().resources.clone()
     }
 
+    /// Why connections came to nothing.
+    pub(crate) fn hung_up(&self) -> Vec<String> {
+        self.inside.lock().unwrap().hung_up.clone()
+    }
+
     /// Waits for as many spans of this name.
     pub(crate) async fn until(&self, name: &str, least: usize) -> Vec<Span> {
         let named =
@@ -94,6 +123,57 @@ impl Collector {
         let ask = async || Some(named()).filter(|spans| spans.len() >= least);
         until_some(ask, || format!("{least} of {name}: never; {:?}", self.spans())).await
     }
+}
+
+impl Inside {
+    fn new(manner: Manner) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self {
+            manner,
+            spans: Vec::new(),
+            headers: Vec::new(),
+            resources: Vec::new(),
+            hung_up: Vec::new(),
+        }))
+    }
+}
+
+/// Connections once they speak TLS.
+struct TlsListener {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    inside: Arc<Mutex<Inside>>,
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, addr) = self.listener.accept().await.unwrap();
+            match self.acceptor.accept(stream).await {
+                Ok(stream) => return (stream, addr),
+                Err(error) => self.inside.lock().unwrap().hung_up.push(error.to_string()),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+fn acceptor(certificates: &Certificates, name: &str) -> TlsAcceptor {
+    let path = |ending: &str| certificates.path(&format!("{name}.{ending}"));
+    let chain = CertificateDer::pem_file_iter(path("pem")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(path("key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 async fn export(

@@ -1,6 +1,7 @@
 //! Starts the real servers that the tests run against, and stands in for everybody else.
 
 pub mod case;
+pub mod certificates;
 pub mod cluster;
 pub mod collector;
 pub mod command;

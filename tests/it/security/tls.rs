@@ -3,75 +3,24 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
-use tempfile::TempDir;
-
+use crate::harness::certificates::Certificates;
 use crate::harness::command::{Ended, ended, wakegate};
 use crate::harness::nats::{JetStream, Nats};
 use crate::harness::postgres::OwnServer;
 use crate::harness::sqlite;
 use crate::harness::worker::Worker;
 
-/// Certificates in PEM files.
-struct Certificates {
-    directory: TempDir,
-}
-
-/// An authority that signs what is asked of it.
-fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let certificate = params.self_signed(&key).unwrap();
-    (certificate.pem(), Issuer::new(params, key))
-}
-
-impl Certificates {
-    /// One authority's for a server at 127.0.0.1 and for a client, and another authority.
-    fn make() -> Self {
-        let certificates = Self { directory: tempfile::tempdir().unwrap() };
-        let (pem, issuer) = authority("ours");
-        certificates.write("ca.pem", &pem);
-        certificates.write("other-ca.pem", &authority("another").0);
-        for (name, host) in
-            [("server", "127.0.0.1"), ("elsewhere", "10.0.0.1"), ("client", "worker")]
-        {
-            let key = KeyPair::generate().unwrap();
-            let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
-            params.distinguished_name.push(DnType::CommonName, name);
-            let certificate = params.signed_by(&key, &issuer).unwrap();
-            certificates.write(&format!("{name}.pem"), &certificate.pem());
-            certificates.write(&format!("{name}.key"), &key.serialize_pem());
-        }
-        certificates
-    }
-
-    fn write(&self, name: &str, pem: &str) {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::write(self.path(name), pem).unwrap();
-        // PostgreSQL starts with no key that others may read.
-        let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(self.path(name), private).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    /// A nats-server that speaks TLS only, as `name`, and may want to see a certificate.
-    async fn nats(&self, name: &str, verify: bool) -> Nats {
-        let file = |name: String| self.path(&name).display().to_string();
-        let tls = format!(
-            "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: {verify} }}\n\
-             authorization {{ user: worker, password: s3cret }}",
-            file(format!("{name}.pem")),
-            file(format!("{name}.key")),
-            file("ca.pem".to_owned()),
-        );
-        Nats::start_with(JetStream::On, &tls).await
-    }
+/// A nats-server that speaks TLS only, as `name`, and may want to see a certificate.
+async fn nats_as(certificates: &Certificates, name: &str, verify: bool) -> Nats {
+    let file = |name: String| certificates.path(&name).display().to_string();
+    let tls = format!(
+        "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: {verify} }}\n\
+         authorization {{ user: worker, password: s3cret }}",
+        file(format!("{name}.pem")),
+        file(format!("{name}.key")),
+        file("ca.pem".to_owned()),
+    );
+    Nats::start_with(JetStream::On, &tls).await
 }
 
 /// `wakegate` with a server by this scheme, and files by their settings.
@@ -99,7 +48,7 @@ fn refused(ended: &Ended) -> bool {
 async fn nats_is_believed_by_its_certificate_only() {
     let certificates = Certificates::make();
     let directory = tempfile::tempdir().unwrap();
-    let nats = certificates.nats("server", false).await;
+    let nats = nats_as(&certificates, "server", false).await;
     let ours = [("CA_FILE", certificates.path("ca.pem"))];
     let others = [("CA_FILE", certificates.path("other-ca.pem"))];
     let apply = |nats: &Nats, scheme: &str, files: &[(&str, PathBuf)]| {
@@ -113,7 +62,7 @@ async fn nats_is_believed_by_its_certificate_only() {
             assert!(refused(&applied), "{scheme} {files:?}: {}", applied.stderr);
         }
     }
-    let elsewhere = certificates.nats("elsewhere", false).await;
+    let elsewhere = nats_as(&certificates, "elsewhere", false).await;
     let applied = apply(&elsewhere, "tls", &ours);
     assert!(refused(&applied), "a certificate for another address: {}", applied.stderr);
 
@@ -130,7 +79,7 @@ async fn nats_is_believed_by_its_certificate_only() {
 async fn nats_may_want_to_see_a_certificate() {
     let certificates = Certificates::make();
     let directory = tempfile::tempdir().unwrap();
-    let nats = certificates.nats("server", true).await;
+    let nats = nats_as(&certificates, "server", true).await;
     let ca = ("CA_FILE", certificates.path("ca.pem"));
     let apply = |files: &[(&str, PathBuf)]| {
         ended(&mut command(directory.path(), &nats, "tls", files, &["streams", "apply"]))
@@ -149,7 +98,7 @@ async fn nats_may_want_to_see_a_certificate() {
 async fn a_file_that_holds_no_certificate_is_named_at_once() {
     let certificates = Certificates::make();
     let directory = tempfile::tempdir().unwrap();
-    let nats = certificates.nats("server", false).await;
+    let nats = nats_as(&certificates, "server", false).await;
     let (_database, url) = sqlite::database().await;
     certificates.write("empty.pem", "s3cr3t key\n");
     let empty = [("CA_FILE", certificates.path("empty.pem"))];
@@ -167,7 +116,7 @@ async fn a_file_that_holds_no_certificate_is_named_at_once() {
 async fn a_worker_works_over_tls_to_both_servers() {
     let certificates = Certificates::make();
     let directory = tempfile::tempdir().unwrap();
-    let nats = certificates.nats("server", false).await;
+    let nats = nats_as(&certificates, "server", false).await;
     // PostgreSQL runs as another user, and takes its files with it.
     let theirs = Certificates::make();
     let ca = certificates.path("postgres-ca.pem");

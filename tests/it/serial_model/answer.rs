@@ -44,7 +44,8 @@ impl Answer {
     /// A refusal as a gate in shadow tells it.
     pub fn in_words(&self) -> String {
         let reason = self.reason.as_deref();
-        words(reason, self.observed, self.retry_at, self.pause.as_deref())
+        let pause = self.pause.as_deref();
+        words(reason, self.observed, self.retry_at, pause, self.overload.as_ref())
     }
 
     /// The answer to another delivery of the same wake. No row says of which kind a duplicate was,
@@ -65,8 +66,9 @@ pub fn words(
     observed: Option<u64>,
     retry_at: Option<i64>,
     pause: Option<&str>,
+    overload: Option<&(String, u64, u32)>,
 ) -> String {
-    format!("{reason:?} {observed:?} {retry_at:?} {pause:?}")
+    format!("{reason:?} {observed:?} {retry_at:?} {pause:?} {overload:?}")
 }
 
 /// A row of `runs`, its id by the index of the event that created it.

@@ -35,10 +35,12 @@ pub fn uncounted_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
     vec(plan, 1..=plans_max).prop_map(Trace::lay)
 }
 
-/// The same, and any of the gates that refuse are in shadow.
+/// The same, and any of the gates that refuse are in shadow; capacity only where it is ever met.
 pub fn shadowed_traces(plans_max: usize) -> impl Strategy<Value = Trace> {
-    (traces(plans_max), any::<[bool; 3]>())
-        .prop_map(|(trace, in_shadow)| Trace { in_shadow, ..trace })
+    (traces(plans_max), any::<[bool; 3]>()).prop_map(|(trace, [agents, pauses, allowance])| Trace {
+        in_shadow: [agents, pauses, allowance, false],
+        ..trace
+    })
 }
 
 /// Traces of events alone, within the clock: every split of one is legal.

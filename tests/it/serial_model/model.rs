@@ -96,8 +96,8 @@ pub struct Model {
     agents: Vec<(String, String, &'static str)>,
     /// (id, scope), those in force.
     pauses: Vec<(String, Scope)>,
-    /// Which gates are in shadow: agent status, pause, allowance.
-    in_shadow: [bool; 3],
+    /// Which gates are in shadow: agent status, pause, allowance, capacity.
+    in_shadow: [bool; 4],
     /// The allowance's count cannot be read.
     uncounted: bool,
     /// Ceilings that can be met.
@@ -265,7 +265,10 @@ impl Model {
         if first.is_none()
             && let Some(refused) = self.full(wake)
         {
-            return refused;
+            if !self.in_shadow[3] {
+                return refused;
+            }
+            would_refuse.push(refused.in_words());
         }
 
         // 7: insert; a key seen at any age keeps its first run.

@@ -226,11 +226,7 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
             observed: record["observed_count"].as_u64(),
             retry_at: text("retry_at").map(|at| micros(&at)),
             pause: text("pause_id"),
-            overload: record.get("overload").map(|overload| {
-                let number = |name: &str| overload[name].as_u64().unwrap();
-                let capacity = u32::try_from(number("capacity")).unwrap();
-                (overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity)
-            }),
+            overload: overload(record),
             requested_at: micros(&text("requested_at").unwrap()),
             would_refuse: told_of_shadows(record),
         }
@@ -263,10 +259,10 @@ impl<'a, S: Store, H: Hands> Play<'a, S, H> {
     }
 }
 
-/// Agent status, pause, allowance.
-pub fn shadows(in_shadow: [bool; 3]) -> Shadows {
+/// Agent status, pause, allowance, capacity.
+pub fn shadows(in_shadow: [bool; 4]) -> Shadows {
     let mut shadows = Shadows::default();
-    let gates = [GateName::AgentStatus, GateName::Pause, GateName::Allowance];
+    let gates = [GateName::AgentStatus, GateName::Pause, GateName::Allowance, GateName::Capacity];
     for (gate, in_shadow) in gates.into_iter().zip(in_shadow) {
         shadows.set(gate, in_shadow);
     }
@@ -282,9 +278,18 @@ pub fn told_of_shadows(record: &Value) -> Vec<String> {
         assert_eq!(limits, if bounded { (Some(5), Some(600)) } else { (None, None) }, "{told}");
         let retry_at = told["retry_at"].as_str().map(micros);
         let (reason, pause) = (told["reason"].as_str(), told["pause_id"].as_str());
-        words(reason, told["observed_count"].as_u64(), retry_at, pause)
+        let (observed, overload) = (told["observed_count"].as_u64(), overload(told));
+        words(reason, observed, retry_at, pause, overload.as_ref())
     };
     told.unwrap_or_default().iter().map(in_words).collect()
+}
+
+/// What a refusal says was full, how much was there, and how much may be.
+pub fn overload(refusal: &Value) -> Option<(String, u64, u32)> {
+    let overload = refusal.get("overload")?;
+    let number = |name: &str| overload[name].as_u64().unwrap();
+    let capacity = u32::try_from(number("capacity")).unwrap();
+    Some((overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity))
 }
 
 pub fn micros(text: &str) -> i64 {

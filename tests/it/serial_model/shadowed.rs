@@ -73,7 +73,7 @@ fn generated_traces_meet_what_every_gate_in_shadow_would_refuse() {
     );
 }
 
-async fn agrees<S: Store, H: Hands>(
+pub async fn agrees<S: Store, H: Hands>(
     store: &S,
     hands: &H,
     trace: &Trace,

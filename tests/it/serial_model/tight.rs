@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use super::generate::traces;
 use super::model::Model;
 use super::trace::{Tight, Trace};
-use super::{agree_in_memory, agree_on, agrees, assert_met, brief, runtime};
+use super::{agree_in_memory, agree_on, agrees, assert_met, brief, runtime, shadowed};
 use crate::harness::case;
 
 /// Traces of up to so many plans, with ceilings that they meet.
@@ -42,6 +42,14 @@ fn seed_004_traces_on_a_small_queue_equal_the_serial_model_on_postgres() {
     let runtime = runtime();
     let case = runtime.block_on(case::postgres());
     agree_on(&runtime, &case, 10, &tight_traces(80), agrees);
+}
+
+/// What gate 6 would have refused goes on, and fills the queue for those that come after it.
+#[test]
+fn seed_004_traces_on_a_small_queue_equal_the_serial_model_with_the_gate_in_shadow() {
+    let in_shadow = [false, false, false, true];
+    let traces = tight_traces(60).prop_map(move |trace| Trace { in_shadow, ..trace });
+    agree_in_memory(200, &traces, shadowed::agrees);
 }
 
 /// Without queues that fill and empty the property would hold of anything.

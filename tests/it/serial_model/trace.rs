@@ -12,8 +12,8 @@ use crate::harness::world::{Published, SECOND, T0};
 pub struct Trace {
     pub events: Vec<Event>,
     pub steps: Vec<Step>,
-    /// Which gates are in shadow: agent status, pause, allowance.
-    pub in_shadow: [bool; 3],
+    /// Which gates are in shadow: agent status, pause, allowance, capacity.
+    pub in_shadow: [bool; 4],
     /// Ceilings that it meets; the defaults are never met.
     pub tight: Option<Tight>,
 }

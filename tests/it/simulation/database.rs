@@ -141,6 +141,7 @@ impl Inside {
             }
             Err(error) => {
                 self.note(|| format!("{me} does not commit: {error}"));
+                self.room_is_no_bar(&error);
                 Err(error)
             }
         }

@@ -233,7 +233,7 @@ impl Inside {
         let plan = std::sync::Arc::clone(&self.plan);
         let event = &plan.events[index].event;
         let scopes = [None, Some(event.organization.to_owned())];
-        let [agents_in_shadow, pauses_in_shadow, _] = plan.in_shadow;
+        let [agents_in_shadow, pauses_in_shadow, ..] = plan.in_shadow;
         let paused = scopes.iter().filter_map(|scope| self.oracle.pauses.get(scope));
         let paused = paused.filter(|_| !pauses_in_shadow);
         let paused = paused.map(|(id, since)| (id.clone(), *since));

@@ -75,6 +75,10 @@ mistakes! {
     InstantOfArrival breaks Serial, noticed by instant_of_arrival;
     /// The room that was seen when a batch was decided is taken for what is there when it is written.
     RoomNotHeld breaks Room, noticed by room_not_held;
+    /// With the gate in shadow nobody looks how full the queue is.
+    RoomUnseen breaks Room, noticed by room_unseen;
+    /// What is in shadow when it is decided is in force when it is written.
+    RoomHeldInShadow breaks Room, noticed by room_held_in_shadow;
     /// A worker that has lost its lane may commit.
     NoFence breaks Fence, noticed by no_fence;
     /// The lane goes on at once after a change of owner.

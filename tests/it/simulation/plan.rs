@@ -24,8 +24,8 @@ pub struct Plan {
     pub batch_wakes_max: usize,
     /// How many runs may be queued, where that is ever met.
     pub queued_runs_max: Option<u32>,
-    /// Which gates are in shadow: agent status, pause, allowance.
-    pub in_shadow: [bool; 3],
+    /// Which gates are in shadow: agent status, pause, allowance, capacity.
+    pub in_shadow: [bool; 4],
     pub events: Vec<SimEvent>,
     /// When each event is published.
     pub published_ms: Vec<u64>,
@@ -143,7 +143,7 @@ impl Plan {
             workers: 1,
             batch_wakes_max: 1,
             queued_runs_max: None,
-            in_shadow: [false; 3],
+            in_shadow: [false; 4],
             events: Vec::new(),
             published_ms: Vec::new(),
             acts: Vec::new(),
@@ -240,7 +240,7 @@ impl Plan {
             workers,
             batch_wakes_max: rng.random_range(1..=6),
             queued_runs_max: None,
-            in_shadow: [false; 3],
+            in_shadow: [false; 4],
             acts,
             spells,
             noise_permille: [0, 0, 10, 60][rng.random_range(0..4)],

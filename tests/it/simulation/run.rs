@@ -55,7 +55,11 @@ pub fn run(seed: u64, mistake: Option<Mistake>, traced: bool) -> Report {
     run_on(seed, mistake, traced, |plan| match mistake {
         // Without a queue that fills, or a gate in shadow, nothing is wrong with it.
         Some(Mistake::RoomNotHeld) => plan.queued_runs_max = Some(2),
-        Some(Mistake::ShadowsForgotten | Mistake::ShadowsUntold) => plan.in_shadow = [true; 3],
+        Some(Mistake::ShadowsForgotten | Mistake::ShadowsUntold) => plan.in_shadow = [true; 4],
+        Some(Mistake::RoomUnseen | Mistake::RoomHeldInShadow) => {
+            plan.queued_runs_max = Some(2);
+            plan.in_shadow = [false, false, false, true];
+        }
         _ => {}
     })
 }

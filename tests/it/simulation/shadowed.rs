@@ -16,10 +16,10 @@ use crate::serial_model::play::told_of_shadows;
 
 const SEEDS: u64 = 700;
 
-/// Some gate is, in every way that some can be.
-fn in_shadow(seed: u64) -> [bool; 3] {
+/// Some gate is, in every way that some can be; capacity has simulations of its own.
+fn in_shadow(seed: u64) -> [bool; 4] {
     let of = 1 + seed % 7;
-    [of & 1 > 0, of & 2 > 0, of & 4 > 0]
+    [of & 1 > 0, of & 2 > 0, of & 4 > 0, false]
 }
 
 /// What a batch puts on record of a wake for gates in shadow.

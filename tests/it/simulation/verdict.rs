@@ -9,7 +9,7 @@ use super::oracle::{Invariant, Place};
 use super::shadowed::would_refuse;
 use super::world::Inside;
 use crate::serial_model::answer::{Answer, Row};
-use crate::serial_model::play::told_of_shadows;
+use crate::serial_model::play::{overload, told_of_shadows};
 
 /// Whether what was committed is what the model answers.
 pub fn as_expected(
@@ -74,11 +74,7 @@ pub fn answer_of(inside: &Inside, record: &Value) -> Answer {
         observed: record["observed_count"].as_u64(),
         retry_at: text("retry_at").map(|at| micros(&at)),
         pause: text("pause_id"),
-        overload: record.get("overload").map(|overload| {
-            let number = |name: &str| overload[name].as_u64().unwrap();
-            let capacity = u32::try_from(number("capacity")).unwrap();
-            (overload["boundary"].as_str().unwrap().to_owned(), number("depth"), capacity)
-        }),
+        overload: overload(record),
         requested_at: micros(&text("requested_at").unwrap()),
         would_refuse: told_of_shadows(record),
         outcome,
@@ -155,6 +151,7 @@ impl Inside {
             self.prove(index as u64 + 1, None);
         }
         self.shadows_are_kept();
+        self.intake_is_counted();
         let (expected, actual) = (self.oracle.model.all_rows(), self.rows());
         if expected != actual {
             let differing =

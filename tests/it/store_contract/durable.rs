@@ -79,6 +79,26 @@ async fn what_a_repeated_decision_rests_on_is_there_after_the_server_died() {
 }
 
 #[tokio::test]
+async fn what_is_noted_of_attempts_alone_is_there_after_the_server_died() {
+    let mut mortal = Mortal::start().await;
+    let lane = Lane::take(&mortal.store, 0).await;
+    let attempts = "SELECT coalesce(max(attempts), 0)::bigint FROM isolated_wakes";
+    let begin = async |mortal: &Mortal| mortal.store.begin_isolated(&lane.key, id(1)).await;
+    let end = async |mortal: &Mortal| mortal.store.end_isolated(id(1)).await;
+    for (begins, left) in [(true, 1), (true, 2), (false, 1), (false, 0)] {
+        if begins {
+            assert_eq!(i64::from(begin(&mortal).await.unwrap()), left - 1);
+        } else {
+            end(&mortal).await.unwrap();
+        }
+        mortal.die_and_live_again().await;
+        assert_eq!(mortal.number(attempts).await, left);
+        // A note is made once, and not on a connection that is dead: this read finds those.
+        mortal.store.lane_cursor(&lane.key).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn what_runners_and_everybody_are_told_is_there_after_the_server_died() {
     let mut mortal = Mortal::start().await;
     let mut lane = Lane::take(&mortal.store, 0).await;

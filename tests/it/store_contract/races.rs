@@ -8,7 +8,8 @@ use wakegate::wake::Wake;
 
 use super::given::{Lane, by_agent, id, key_of, keyed, merged, refused, run, wake};
 use super::on_every_store;
-use super::subject::{Row, Subject};
+use super::subject::{OnPostgres, OnSqlite, Row, Subject};
+use crate::harness::outside::Outside;
 
 on_every_store!(
     a_key_that_another_lane_took_loses_the_race,
@@ -97,6 +98,44 @@ async fn an_id_that_is_on_record_loses_the_race<S: Subject>(subject: S) {
     let mut batch = full(&lane, 20);
     batch.shadowed.push(shadowed(13));
     assert_lost(&subject, &lane, &batch, "the id of a shadowed wake").await;
+}
+
+/// Somebody's trigger that leaves rows out would leave wakes without a trace.
+async fn rows_that_are_left_out_fail_their_batch<S: Subject>(subject: &S, outside: &Outside) {
+    let store = subject.store();
+    let lane = Lane::take(store, 0).await;
+    if let Outside::Postgres(_) = outside {
+        let function = "CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS
+                            'BEGIN RETURN NULL; END'";
+        outside.execute(function).await;
+    }
+    for table in ["wake_keys", "merged_wakes", "refused_wakes", "shadowed_wakes", "runs"] {
+        let (does, on) = match outside {
+            Outside::Postgres(_) => {
+                ("FOR EACH ROW EXECUTE FUNCTION leave_out()", format!("ON {table}"))
+            }
+            Outside::Sqlite(_) => ("BEGIN SELECT RAISE(IGNORE); END", String::new()),
+        };
+        outside.execute(&format!("CREATE TRIGGER leave BEFORE INSERT ON {table} {does}")).await;
+        let lost = store.record(&full(&lane, 10)).await;
+        assert!(matches!(lost, Err(RecordError::RaceLost { .. })), "{table}: {lost:?}");
+        assert_eq!(subject.counts().await, [0; 4], "{table}");
+        assert_eq!(store.lane_cursor(&lane.key).await.unwrap(), lane.at, "{table}");
+        outside.execute(&format!("DROP TRIGGER leave {on}")).await;
+    }
+    store.record(&full(&lane, 10)).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_that_are_left_out_fail_their_batch_on_postgres() {
+    let subject = OnPostgres::open().await;
+    rows_that_are_left_out_fail_their_batch(&subject, &subject.outside).await;
+}
+
+#[tokio::test]
+async fn rows_that_are_left_out_fail_their_batch_on_sqlite() {
+    let subject = OnSqlite::open().await;
+    rows_that_are_left_out_fail_their_batch(&subject, &subject.outside).await;
 }
 
 /// Records at once, and says how each ended.

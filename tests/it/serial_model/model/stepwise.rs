@@ -11,9 +11,9 @@ impl Model {
         Self { given: vec![None; ids.len()], ids, ..Self::default() }
     }
 
-    /// The same with gates in shadow: agent status, pause, allowance.
+    /// The same with gates in shadow: agent status, pause, allowance, capacity.
     #[must_use]
-    pub fn with_shadows(self, in_shadow: [bool; 3]) -> Self {
+    pub fn with_shadows(self, in_shadow: [bool; 4]) -> Self {
         Self { in_shadow, ..self }
     }
 

@@ -8,9 +8,10 @@ use wakegate::admission::decision::PriorOutcome;
 use wakegate::admission::facts::{
     AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
+use wakegate::admission::limits::{Ceilings, Dimension, Limits};
 use wakegate::store::{
-    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomQuery, Store,
-    StoreError,
+    BatchRecord, CountWindow, LaneCursor, LaneKey, RecordError, Recorded, RoomClaim, RoomQuery,
+    Store, StoreError,
 };
 use wakegate::wake::{AgentId, IdempotencyKey, OrganizationId, UtcMicros, Wake, WakeId};
 
@@ -113,6 +114,7 @@ impl MistakenStore {
             Some(Mistake::MergeLeavesRun) => sent.merges.clear(),
             Some(Mistake::MergesForgotten) => sent.merged_wakes.clear(),
             Some(Mistake::RoomNotHeld) => sent.room = None,
+            Some(Mistake::RoomHeldInShadow) => sent.room = Some(in_force(batch)),
             Some(Mistake::ShadowsForgotten) => sent.shadowed.clear(),
             Some(Mistake::NoFence) => {
                 sent.from = at_once(self.inner.memory().lane_cursor(&batch.lane)).unwrap();
@@ -126,6 +128,18 @@ impl MistakenStore {
         }
         sent
     }
+}
+
+/// What a batch claims, as if no gate were in shadow.
+fn in_force(batch: &BatchRecord) -> RoomClaim {
+    let max = batch.room.as_ref().map_or(u32::MAX, RoomClaim::platform_max);
+    let ceilings = Ceilings::all(u32::MAX).with(Dimension::QueuedPlatform, max);
+    let limits = Limits { ceilings, organizations: None };
+    let mut claim = RoomClaim::new(&limits, true);
+    for run in &batch.runs {
+        claim.admit(&run.wake, &limits);
+    }
+    claim
 }
 
 impl Store for MistakenStore {
@@ -238,7 +252,11 @@ impl Store for MistakenStore {
     }
 
     async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
-        self.inner.read_room(query).await
+        let room = self.inner.read_room(query).await?;
+        if self.makes(Mistake::RoomUnseen) {
+            return Ok(Room::default());
+        }
+        Ok(room)
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {
