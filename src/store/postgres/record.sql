@@ -90,4 +90,8 @@ SELECT CASE
     THEN record_refused('WGR04', 'a row')
     ELSE set_config('wakegate.room_claim', coalesce((SELECT c.id::text FROM claimed c), ''), true)
         IS NULL
+END,
+-- Whether the commit itself waits until it is on disk.
+CASE WHEN $70
+    THEN set_config('synchronous_commit', current_setting('wakegate.synchronous_commit'), true)
 END

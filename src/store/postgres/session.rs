@@ -12,8 +12,11 @@
 //! What writes runs has the queue locked until its commit, and would keep it locked while the log is
 //! written to disk. So the connections that write commit without waiting for the disk, and the next
 //! statement waits for it, with nothing locked: before that one is answered nothing is, and what a
-//! read over these connections showed is on disk too. Many wait for one write of the log together.
+//! read over these connections showed is on disk too. Many wait for one write of the log together. A
+//! batch that is recorded while no other is waits for the disk in its commit instead.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow, Postgres};
@@ -51,7 +54,22 @@ pub(super) type Prepared = Query<'static, Postgres, PgArguments>;
 pub(super) struct Sessions {
     reads: PgPool,
     writes: PgPool,
+    /// Records that are under way.
+    recording: Arc<AtomicUsize>,
     options: StoreOptions,
+}
+
+/// A record that is under way.
+pub(super) struct Recording {
+    all: Arc<AtomicUsize>,
+    /// Whether no other was when it began.
+    pub(super) is_alone: bool,
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Why a query gave no answer.
@@ -69,7 +87,7 @@ impl Sessions {
     pub(super) fn open(target: &PgConnectOptions, options: &StoreOptions) -> Self {
         let reads = pool(target, options.read_deadline, options.read_connections());
         let writes = pool(target, options.record_deadline, options.record_connections());
-        Self { reads, writes, options: *options }
+        Self { reads, writes, recording: Arc::default(), options: *options }
     }
 
     pub(super) fn record_deadline(&self) -> Duration {
@@ -124,6 +142,12 @@ impl Sessions {
             Ok(rows) => Ok(rows?),
             Err(_) => Err(Failure::TooSlow(what, deadline).into()),
         }
+    }
+
+    /// For as long as a record is under way.
+    pub(super) fn begin_record(&self) -> Recording {
+        let others = self.recording.fetch_add(1, Ordering::Relaxed);
+        Recording { all: Arc::clone(&self.recording), is_alone: others == 0 }
     }
 
     /// A connection for a transaction.

@@ -60,6 +60,7 @@ impl Group {
         sessions: &Sessions,
         batch: &BatchRecord,
     ) -> Result<(), RecordError> {
+        let _leaves = Leaves(self);
         match self.with_others(sessions, batch).await? {
             Written::Answered(answer) => answer,
             // One that fails costs only itself.
@@ -117,7 +118,6 @@ impl Group {
 
     /// Waits until the transaction was ended, or it is this one's turn to end it.
     async fn ended(&self, mut ended: oneshot::Receiver<Ended>) -> Ended {
-        let _abandons = Abandons(self);
         tokio::select! {
             // A turn that comes after the answer is another transaction's.
             biased;
@@ -135,10 +135,11 @@ impl Group {
     }
 }
 
-/// A transaction that everybody has left must not keep the file locked until somebody comes.
-struct Abandons<'g>(&'g Group);
+/// Goes from the group last, after its own turn and its own place in a transaction: one that everybody
+/// has left must not keep the file locked until somebody comes.
+struct Leaves<'g>(&'g Group);
 
-impl Drop for Abandons<'_> {
+impl Drop for Leaves<'_> {
     fn drop(&mut self) {
         // Whoever has the turn ends what is open.
         if let Ok(mut turn) = self.0.0.try_lock() {

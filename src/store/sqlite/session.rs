@@ -25,9 +25,6 @@ const PROGRESS_STEPS: i32 = 20_000;
 /// hundred, many of them in every batch; SQLite's own 1,000 would copy and synchronize every second
 /// commit.
 const CHECKPOINT_PAGES: &str = "8000";
-/// What a transaction changes stays in memory until it is committed (KiB, negated: 4 MiB); a page that
-/// is not kept is written twice when it is changed twice.
-const WRITER_CACHE: &str = "-4096";
 /// Rows that SQLite's thread may be ahead of their reader: a batch's worth, or it stops and starts.
 const ROWS_BUFFERED: usize = 1_024;
 
@@ -67,8 +64,7 @@ impl Sessions {
         // One reader is as fast as many: every commit invalidates what each has cached, and each
         // keeps its own statements and pages in memory.
         let reads = pool(target.clone().pragma("query_only", "ON"), options.read_deadline, 1);
-        let writing = target.clone().pragma("cache_size", WRITER_CACHE);
-        let writer = pool(writing, options.record_deadline, 1);
+        let writer = pool(target.clone(), options.record_deadline, 1);
         Self { reads, writer, group: Group::default(), options: *options }
     }
 

@@ -6,9 +6,10 @@ use wakegate::store::postgres::PostgresStore;
 use wakegate::store::queue::{FinishAnswer, QueueStore as _, RunEnd, RunEventKind};
 use wakegate::store::{Database as _, Store as _, StoreOptions};
 
-use super::given::{Lane, T0, id, keyed, wake};
+use super::given::{Lane, T0, id, keyed, run, wake};
 use crate::harness::cluster::Cluster;
 use crate::harness::outside::Outside;
+use crate::harness::until_some;
 use crate::queue_store::given::{asking, at, finishing, held};
 
 /// A server that writes its log to disk when somebody waits for it, and otherwise too late to matter.
@@ -57,6 +58,32 @@ async fn what_is_recorded_is_there_after_the_server_died() {
         mortal.die_and_live_again().await;
         assert_eq!(mortal.number(COUNT_RUNS).await, i64::try_from(number).unwrap());
         assert_eq!(mortal.store.lane_cursor(&lane.key).await.unwrap(), lane.at);
+    }
+}
+
+/// Its commit then waits for nobody, and what follows it for the disk.
+#[tokio::test]
+async fn what_is_recorded_beside_another_record_is_there_after_the_server_died() {
+    let mut mortal = Mortal::start().await;
+    let (mut lane, held_up) =
+        (Lane::take(&mortal.store, 0).await, Lane::take(&mortal.store, 1).await);
+    for number in 1..=3 {
+        let mut elsewhere = PgConnection::connect(&mortal.cluster.url()).await.unwrap();
+        sqlx::raw_sql("BEGIN; SELECT * FROM lanes WHERE lane = 1 FOR UPDATE")
+            .execute(&mut elsewhere)
+            .await
+            .unwrap();
+        let mut waiting = held_up.batch();
+        waiting.runs.push(run(wake(100)));
+        let store = mortal.store.clone();
+        let waiting = tokio::spawn(async move { store.record(&waiting).await.map(drop) });
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        let it_waits = async || (mortal.number(waits).await == 1).then_some(());
+        until_some(it_waits, || "nobody waits".to_owned()).await;
+        lane.admit(&mortal.store, [wake(number)]).await;
+        waiting.abort();
+        mortal.die_and_live_again().await;
+        assert_eq!(mortal.number(COUNT_RUNS).await, i64::try_from(number).unwrap());
     }
 }
 
