@@ -121,7 +121,8 @@ impl Stage {
         declare(directory.path(), setting);
         Self {
             outside,
-            context: jetstream::new(client),
+            // Who runs a worker to its end meanwhile keeps a test's only thread, and answers wait.
+            context: jetstream::ContextBuilder::new().timeout(PATIENCE).build(client),
             nats,
             database_url,
             directory,
