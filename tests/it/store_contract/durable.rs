@@ -2,6 +2,7 @@
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
+use tokio::task::JoinSet;
 use wakegate::store::postgres::PostgresStore;
 use wakegate::store::queue::{FinishAnswer, QueueStore as _, RunEnd, RunEventKind};
 use wakegate::store::{Database as _, Store as _, StoreOptions};
@@ -73,15 +74,16 @@ async fn what_is_recorded_beside_another_record_is_there_after_the_server_died()
             .execute(&mut elsewhere)
             .await
             .unwrap();
-        let mut waiting = held_up.batch();
-        waiting.runs.push(run(wake(100)));
+        let mut batch = held_up.batch();
+        batch.runs.push(run(wake(100)));
         let store = mortal.store.clone();
-        let waiting = tokio::spawn(async move { store.record(&waiting).await.map(drop) });
+        let mut waiting = JoinSet::new();
+        waiting.spawn(async move { store.record(&batch).await.map(drop) });
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
         let it_waits = async || (mortal.number(waits).await == 1).then_some(());
         until_some(it_waits, || "nobody waits".to_owned()).await;
         lane.admit(&mortal.store, [wake(number)]).await;
-        waiting.abort();
+        drop(waiting);
         mortal.die_and_live_again().await;
         assert_eq!(mortal.number(COUNT_RUNS).await, i64::try_from(number).unwrap());
     }

@@ -1,7 +1,8 @@
 //! Batches of several lanes in one transaction, as SQLite writes them.
 
+use futures_util::future::{join, join_all};
 use sqlx::{Sqlite, Transaction};
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::yield_now;
 use wakegate::store::{BatchRecord, RecordError, Store as _, StoreError};
 
 use super::given::{Lane, key_of, keyed, run, wake};
@@ -26,26 +27,12 @@ async fn occupy(subject: &OnSqlite) -> Transaction<'static, Sqlite> {
 
 type Answer = Result<(), RecordError>;
 
-/// Starts to record each, in this order. On one thread, giving way lets each come to where it waits.
-async fn record(subject: &OnSqlite, batches: Vec<BatchRecord>) -> Vec<JoinHandle<Answer>> {
-    let mut tasks = Vec::new();
-    for batch in batches {
-        let store = subject.store().clone();
-        tasks.push(tokio::spawn(async move { store.record(&batch).await.map(drop) }));
-        yield_now().await;
-    }
-    tasks
-}
-
-/// Answers to records that all waited until the file was free.
+/// Answers to records that all came, in this order, to where they wait before the file was free.
 async fn record_together(subject: &OnSqlite, batches: Vec<BatchRecord>) -> Vec<Answer> {
     let elsewhere = occupy(subject).await;
-    let tasks = record(subject, batches).await;
-    elsewhere.rollback().await.unwrap();
-    let mut answers = Vec::new();
-    for task in tasks {
-        answers.push(task.await.unwrap());
-    }
+    let record = async |batch| subject.store().record(batch).await.map(drop);
+    let (answers, free) = join(join_all(batches.iter().map(record)), elsewhere.rollback()).await;
+    free.unwrap();
     answers
 }
 
