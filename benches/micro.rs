@@ -28,7 +28,8 @@ use wakegate::lane::hold::JITTER;
 use wakegate::lane::process::{BatchEnd, Bench};
 use wakegate::metrics::Metrics;
 use wakegate::store::memory::MemoryStore;
-use wakegate::store::{LaneCursor, LaneKey};
+use wakegate::store::sqlite::SqliteStore;
+use wakegate::store::{Database as _, LaneCursor, LaneKey, Store, StoreOptions};
 use wakegate::traces::Tracer;
 use wakegate::wake::decode::{Content, Message, decode};
 use wakegate::wake::{UtcMicros, Wake};
@@ -36,6 +37,8 @@ use wakegate::wake::{UtcMicros, Wake};
 use crate::workloads::Workload;
 
 const BATCH: usize = 500;
+/// As many as there are samples, and those that divan takes to set itself up.
+const SQLITE_BATCHES: usize = 60;
 const STORED_AT_NANOS: i128 = 1_790_000_000_000_000_000;
 
 fn main() {
@@ -86,7 +89,34 @@ fn settling_a_redelivery(bencher: Bencher<'_, '_>) {
         .bench_local_values(|(bench, batch)| settled(&runtime, &bench, batch));
 }
 
+/// Batches one after the other into a SQLite file of their own, with the ceilings in force or not: SQLite
+/// runs in this process, so that what gate 6 costs there can be counted.
+#[divan::bench(args = ["mixed off", "mixed on", "admit off", "admit on"], sample_count = 20, sample_size = 1)]
+fn whole_batch_on_sqlite(bencher: Bencher<'_, '_>, case: &str) {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("it needs no resource");
+    let _within = runtime.enter();
+    let directory = tempfile::tempdir().expect("there is room for a file");
+    let url = format!("sqlite://{}/wakegate.db", directory.path().display());
+    let store = SqliteStore::connect(&url, &StoreOptions::default()).expect("it is a file's");
+    runtime.block_on(store.migrate()).expect("it is a new file");
+    let mut bench = bench_on(store);
+    bench.options.ceilings = case.ends_with("on").then(ceilings);
+    let workload = if case.starts_with("mixed") { Workload::Mixed } else { Workload::Admit };
+    let mut left = deliveries_of(workload, SQLITE_BATCHES * BATCH).into_iter();
+    bencher
+        .counter(ItemsCount::new(BATCH))
+        .with_inputs(move || left.by_ref().take(BATCH).collect::<Vec<_>>())
+        .bench_local_values(|batch| {
+            assert_eq!(batch.len(), BATCH, "there is a batch for each sample");
+            settled(&runtime, &bench, batch)
+        });
+}
+
 fn messages() -> Vec<Message> {
+    messages_of(Workload::Mixed, BATCH)
+}
+
+fn messages_of(workload: Workload, count: usize) -> Vec<Message> {
     let message = |(event, at): (workloads::Event, u64)| {
         let stored_at_nanos = STORED_AT_NANOS + i128::from(at) * 1_000;
         Message {
@@ -101,10 +131,14 @@ fn messages() -> Vec<Message> {
             outcome_to: None,
         }
     };
-    Workload::Mixed.events(BATCH, 1).into_iter().zip(1..).map(message).collect()
+    workload.events(count, 1).into_iter().zip(1..).map(message).collect()
 }
 
 fn deliveries() -> Vec<Arc<Delivery>> {
+    deliveries_of(Workload::Mixed, BATCH)
+}
+
+fn deliveries_of(workload: Workload, count: usize) -> Vec<Arc<Delivery>> {
     let delivery = |message: Message| Delivery {
         consumer_sequence: message.sequence,
         deliveries: 1,
@@ -113,7 +147,7 @@ fn deliveries() -> Vec<Arc<Delivery>> {
         reply: Arc::from("$JS.ACK.WAKES.lane-3"),
         message,
     };
-    messages().into_iter().map(delivery).map(Arc::new).collect()
+    messages_of(workload, count).into_iter().map(delivery).map(Arc::new).collect()
 }
 
 fn wakes() -> Vec<Arc<Wake>> {
@@ -149,8 +183,12 @@ fn runtime() -> Runtime {
 }
 
 fn bench() -> Bench<MemoryStore, MemoryAudit, Acknowledged> {
+    bench_on(MemoryStore::new())
+}
+
+fn bench_on<S: Store>(store: S) -> Bench<S, MemoryAudit, Acknowledged> {
     Bench {
-        store: MemoryStore::new(),
+        store,
         audit: MemoryAudit::new(),
         consumer: Acknowledged,
         metrics: Metrics::new(8),
@@ -183,13 +221,12 @@ fn lane() -> LaneKey {
     }
 }
 
-fn settled(
+fn settled<S: Store>(
     runtime: &Runtime,
-    bench: &Bench<MemoryStore, MemoryAudit, Acknowledged>,
+    bench: &Bench<S, MemoryAudit, Acknowledged>,
     batch: Vec<Arc<Delivery>>,
 ) -> LaneCursor {
     let end = runtime.block_on(async {
-        use wakegate::store::Store as _;
         let cursor = bench.store.lane_cursor(&bench.lane).await.expect("nothing fails in memory");
         bench.work(cursor, batch).await
     });

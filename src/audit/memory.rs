@@ -1,5 +1,6 @@
 //! The audit log in memory, used in simulations; it passes the same contract suite as the real one.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{AuditError, AuditEvent, AuditLog, Audited};
@@ -14,6 +15,8 @@ pub struct MemoryAudit {
 #[derive(Debug, Default)]
 struct State {
     events: Vec<AuditEvent>,
+    /// Of the events; what has one of these is a repeat.
+    message_ids: HashSet<String>,
     fault: Option<String>,
 }
 
@@ -58,8 +61,7 @@ impl AuditLog for MemoryAudit {
             return Err((recorded, AuditError { error: error.clone() }));
         }
         for event in events {
-            let id = event.message_id();
-            if !state.events.iter().any(|stored| stored.message_id() == id) {
+            if state.message_ids.insert(event.message_id()) {
                 state.events.push(event.clone());
             }
         }

@@ -164,3 +164,15 @@ async fn no_sqlite_plan_scans_a_table() {
         }
     }
 }
+
+/// SQLite compiles a statement anew for every value that is bound to a bare `LIMIT ?`: for a batch's
+/// hundreds of rows that takes longer than to run it.
+#[test]
+fn no_sqlite_statement_of_a_batch_is_compiled_anew_for_a_value() {
+    let of_a_batch: Vec<_> =
+        statements("sqlite").into_iter().filter(|(_, sql)| sql.contains("VALUES (?")).collect();
+    assert!(of_a_batch.iter().any(|(name, _)| name == "read_counted"), "{of_a_batch:?}");
+    for (name, sql) in of_a_batch {
+        assert!(!sql.contains("LIMIT ?"), "{name}: {sql}");
+    }
+}
