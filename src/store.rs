@@ -5,6 +5,7 @@
 
 pub mod control;
 mod distinct;
+pub mod facts;
 mod fault;
 pub mod history;
 mod lease;
@@ -26,6 +27,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use self::facts::{FactsAnswer, FactsQuery};
 pub use self::options::{StoreOptions, UrlError};
 pub use self::room::{AdmittedSlot, IntakeSpan, RoomClaim, RoomQuery, Sparing};
 pub use self::schema::{MigrateError, SchemaState};
@@ -339,6 +341,15 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Gate 6: how full it is where wakes would go, and what the organizations there have lowered.
     fn read_room(&self, query: &RoomQuery)
     -> impl Future<Output = Result<Room, StoreError>> + Send;
+
+    /// All of it in one go, where that is cheaper for what is asked; none where it is not, or where it
+    /// failed: each read alone tells then which gate that is.
+    fn read_facts(
+        &self,
+        _asked: &FactsQuery<'_>,
+    ) -> impl Future<Output = Option<FactsAnswer>> + Send {
+        std::future::ready(None)
+    }
 
     /// Writes a batch in one transaction, or nothing of it.
     fn record(

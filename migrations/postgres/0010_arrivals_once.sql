@@ -1,6 +1,9 @@
 -- The queue's rows of a batch are looked up once. Asking which of them are missing, in the statement
 -- that had changed the others, cost more than the changes: it met two versions of each row on a full
--- page. Whether any is missing is known by how many were changed.
+-- page. Whether any is missing is known by how many were changed. And they are looked up one by one: a
+-- plan that was made while the queue was empty, as it is every night, would walk all projects there are
+-- since for each of a batch. LATERAL with a LIMIT leaves no other way, and with the queue locked a row
+-- stays where it was found.
 
 CREATE OR REPLACE FUNCTION queue_arrived() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -43,7 +46,13 @@ BEGIN
                    unnest(NEW.head_ranks) AS head_rank,
                    unnest(NEW.head_ids) AS head_id
         ) a
-        WHERE p.organization_id = a.organization_id AND p.project_id = a.project_id
+        CROSS JOIN LATERAL (
+            SELECT q.ctid AS place
+            FROM queue_projects q
+            WHERE q.organization_id = a.organization_id AND q.project_id = a.project_id
+            LIMIT 1
+        ) f
+        WHERE p.ctid = f.place
         RETURNING p.organization_id, a.queued, a.active, p.ready
     ), organizations AS MATERIALIZED (
         SELECT c.organization_id, count(*) AS projects, sum(c.queued) AS queued,
@@ -55,7 +64,13 @@ BEGIN
         SET queued = o.queued + n.queued, active = o.active + n.active,
             ready = o.ready OR n.ready
         FROM organizations n
-        WHERE o.organization_id = n.organization_id
+        CROSS JOIN LATERAL (
+            SELECT q.ctid AS place
+            FROM queue_organizations q
+            WHERE q.organization_id = n.organization_id
+            LIMIT 1
+        ) f
+        WHERE o.ctid = f.place
     )
     SELECT coalesce(sum(n.projects), 0) INTO changed_projects FROM organizations n;
     IF changed_projects < cardinality(NEW.project_ids) THEN
@@ -71,10 +86,12 @@ BEGIN
                        unnest(NEW.head_ranks) AS head_rank,
                        unnest(NEW.head_ids) AS head_id
             ) a
-            WHERE NOT EXISTS (
-                SELECT FROM queue_projects p
+            WHERE (
+                SELECT true
+                FROM queue_projects p
                 WHERE p.organization_id = a.organization_id AND p.project_id = a.project_id
-            )
+                LIMIT 1
+            ) IS NULL
             RETURNING organization_id, queued, active, ready
         )
         INSERT INTO queue_organizations AS o (organization_id, queued, active, ready)

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use crate::admission::facts::{
-    CountedRuns, Fact, Facts, MergeBucket, Pauses, QueuedRuns, ReadFailure, Room, Scoped,
+    CountedRuns, Fact, Facts, MergeBucket, Pauses, QueuedRuns, ReadFailure, Room,
 };
 use crate::admission::gates::{GateName, allowance};
 use crate::admission::limits::Ceilings;
 use crate::admission::{OBSERVED_COUNT_MAX, Shadowed};
+use crate::store::facts::{FactsAnswer, FactsQuery};
 use crate::store::{CountWindow, LaneCursor, RoomQuery, Store, StoreError};
-use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
+use crate::wake::{Wake, WakeId};
 
 /// What was read.
 #[derive(Debug)]
@@ -24,14 +25,6 @@ pub struct Loaded {
     pub data_fault: Option<String>,
 }
 
-/// What the wakes of a batch can need.
-struct Needs {
-    agents: Vec<Scoped<AgentId>>,
-    organizations: Vec<OrganizationId>,
-    keys: Vec<Scoped<IdempotencyKey>>,
-    windows: Vec<CountWindow>,
-}
-
 /// What else a read depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking {
@@ -43,39 +36,43 @@ pub struct Asking {
     pub told: bool,
 }
 
-/// Reads all facts for a batch, the reads side by side.
+/// Reads all facts for a batch: in one go where the store does so, otherwise each on its own, side by
+/// side, so that each gate's read fails alone.
 ///
-/// Gate 0 is asked only for wakes that can have been decided before, or for all in doubt. The allowance's read is made once more, alone,
-/// if it fails; only then is its gate open.
+/// Gate 0 is asked only for wakes that can have been decided before, or for all in doubt.
 pub async fn load<S: Store>(
     store: &S,
     cursor: LaneCursor,
     wakes: &[&Wake],
     asking: Asking,
 ) -> Loaded {
-    let ids: Vec<WakeId> = wakes
-        .iter()
-        .filter(|wake| asking.doubtful || cursor.may_have_decided(wake.sequence))
-        .map(|wake| wake.id)
-        .collect();
-    let needs = Needs::of(wakes);
-    let merging: Vec<&Wake> =
-        wakes.iter().copied().filter(|wake| MergeBucket::of(wake).is_some()).collect();
-    let runs_max = OBSERVED_COUNT_MAX + u32::try_from(wakes.len()).unwrap_or(u32::MAX / 2);
-    let room = room_query(wakes, asking);
+    let asked = query(cursor, wakes, asking);
+    match store.read_facts(&asked).await {
+        Some(answer) => Loaded::of(cursor, answer, asking),
+        None => one_by_one(store, cursor, &asked, asking).await,
+    }
+}
+
+/// The allowance's read is made once more, alone, if it fails; only then is its gate open.
+async fn one_by_one<S: Store>(
+    store: &S,
+    cursor: LaneCursor,
+    asked: &FactsQuery<'_>,
+    asking: Asking,
+) -> Loaded {
     let (identity, shadowed, agents, pauses, keys, queued, room, counted) = tokio::join!(
-        unless_empty(&ids, || store.read_identity(&ids)),
-        unless_empty(&ids, || store.read_shadowed(&ids)),
-        unless_empty(&needs.agents, || store.read_agents(&needs.agents)),
-        unless_empty(&needs.organizations, || store.read_pauses(&needs.organizations)),
-        unless_empty(&needs.keys, || store.read_keys(&needs.keys)),
-        unless_empty(&merging, || store.read_queued(&merging)),
-        unless_empty(&room.organizations, || store.read_room(&room)),
-        unless_empty(&needs.windows, || store.read_counted(&needs.windows, runs_max)),
+        unless_empty(&asked.wakes, || store.read_identity(&asked.wakes)),
+        unless_empty(&asked.wakes, || store.read_shadowed(&asked.wakes)),
+        unless_empty(&asked.agents, || store.read_agents(&asked.agents)),
+        unless_empty(&asked.organizations, || store.read_pauses(&asked.organizations)),
+        unless_empty(&asked.keys, || store.read_keys(&asked.keys)),
+        unless_empty(&asked.merging, || store.read_queued(&asked.merging)),
+        unless_empty(&asked.room.organizations, || store.read_room(&asked.room)),
+        unless_empty(&asked.windows, || store.read_counted(&asked.windows, asked.runs_max)),
     );
     let counted = match counted {
         Ok(counted) => Ok(counted),
-        Err(_) => store.read_counted(&needs.windows, runs_max).await,
+        Err(_) => store.read_counted(&asked.windows, asked.runs_max).await,
     };
     // What was decided is known only where all of it is.
     let (identity, shadowed) = match (identity, shadowed) {
@@ -95,6 +92,59 @@ pub async fn load<S: Store>(
         room: sorter.fact(GateName::Capacity, room),
     };
     Loaded { facts, shadowed, failed: sorter.failed, data_fault: sorter.data_fault }
+}
+
+impl Loaded {
+    fn of(cursor: LaneCursor, answer: FactsAnswer, asking: Asking) -> Self {
+        let facts = Facts {
+            decided_sequence: cursor.decided_sequence,
+            identity: Ok(answer.identity),
+            agents: Ok(answer.agents),
+            pauses: Ok(answer.pauses),
+            keys: Ok(answer.keys),
+            queued: Ok(answer.queued),
+            counted: Ok(answer.counted),
+            ceilings: asking.ceilings,
+            room: Ok(answer.room),
+        };
+        Self { facts, shadowed: answer.shadowed, failed: Vec::new(), data_fault: None }
+    }
+}
+
+/// What the wakes of a batch can need, with repetitions; a store asks for each once.
+fn query<'w>(cursor: LaneCursor, wakes: &[&'w Wake], asking: Asking) -> FactsQuery<'w> {
+    let organization = |wake: &&Wake| wake.organization_id.clone();
+    let all = wakes.iter().copied();
+    FactsQuery {
+        wakes: all
+            .clone()
+            .filter(|wake| asking.doubtful || cursor.may_have_decided(wake.sequence))
+            .map(|wake| wake.id)
+            .collect(),
+        agents: wakes
+            .iter()
+            .map(|wake| (organization(wake), wake.agent_profile_id.clone()))
+            .collect(),
+        organizations: wakes.iter().map(organization).collect(),
+        keys: wakes
+            .iter()
+            .filter_map(|wake| wake.occurrence.key().map(|key| (organization(wake), key.clone())))
+            .collect(),
+        merging: all.clone().filter(|wake| MergeBucket::of(wake).is_some()).collect(),
+        windows: wakes
+            .iter()
+            .filter(|wake| allowance::binds(wake))
+            .filter_map(|wake| {
+                wake.payload.task().task().map(|task| CountWindow {
+                    organization_id: organization(wake),
+                    task_id: task.clone(),
+                    at: wake.requested_at,
+                })
+            })
+            .collect(),
+        runs_max: OBSERVED_COUNT_MAX + u32::try_from(wakes.len()).unwrap_or(u32::MAX / 2),
+        room: room_query(wakes, asking),
+    }
 }
 
 fn room_query(wakes: &[&Wake], asking: Asking) -> RoomQuery {
@@ -131,37 +181,6 @@ impl Sorter {
             }
             ReadFailure { gate, error: failure.to_string() }
         })
-    }
-}
-
-impl Needs {
-    /// With repetitions; a store asks for each once.
-    fn of(wakes: &[&Wake]) -> Self {
-        let organization = |wake: &&Wake| wake.organization_id.clone();
-        Self {
-            agents: wakes
-                .iter()
-                .map(|wake| (organization(wake), wake.agent_profile_id.clone()))
-                .collect(),
-            organizations: wakes.iter().map(organization).collect(),
-            keys: wakes
-                .iter()
-                .filter_map(|wake| {
-                    wake.occurrence.key().map(|key| (organization(wake), key.clone()))
-                })
-                .collect(),
-            windows: wakes
-                .iter()
-                .filter(|wake| allowance::binds(wake))
-                .filter_map(|wake| {
-                    wake.payload.task().task().map(|task| CountWindow {
-                        organization_id: organization(wake),
-                        task_id: task.clone(),
-                        at: wake.requested_at,
-                    })
-                })
-                .collect(),
-        }
     }
 }
 

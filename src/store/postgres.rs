@@ -5,6 +5,7 @@
 
 mod columns;
 mod control;
+mod facts;
 mod history;
 mod limits;
 mod prune;
@@ -26,6 +27,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection, Row as _};
 
 use self::session::Sessions;
+use super::facts::{FactsAnswer, FactsQuery};
 use super::migrations::migrations;
 use super::{
     BatchRecord, CountWindow, Database, LaneCursor, LaneKey, MigrateError, RecordError, Recorded,
@@ -81,6 +83,12 @@ async fn migrate_on(connection: &mut PgConnection) -> Result<(), MigrateError> {
         }
         other => MigrateError::History { error: fault::one_line(&other) },
     })
+}
+
+/// The statement that asks for all facts of a batch, for whoever looks at its plan.
+#[must_use]
+pub fn facts_statement() -> &'static str {
+    facts::text()
 }
 
 /// A table of migrations that is not there is a schema that is not there.
@@ -170,6 +178,10 @@ impl Store for PostgresStore {
 
     async fn read_room(&self, query: &RoomQuery) -> Result<Room, StoreError> {
         room::read(&self.sessions, query).await
+    }
+
+    async fn read_facts(&self, asked: &FactsQuery<'_>) -> Option<FactsAnswer> {
+        facts::read(&self.sessions, asked).await.ok().flatten()
     }
 
     async fn record(&self, batch: &BatchRecord) -> Result<Recorded, RecordError> {

@@ -1,6 +1,8 @@
 //! What every store promises: written once, run on the one in memory, on SQLite and on PostgreSQL.
 
+mod agreeing;
 mod durable;
+mod facts;
 pub mod given;
 mod gone;
 mod identity;

@@ -1,4 +1,4 @@
-SELECT w.position, r.requested_at, r.id
+SELECT w.position, r.requested_at, r.id AS run_id
 FROM (
     SELECT generate_subscripts($1::text[], 1) AS position,
            unnest($1::text[]) AS organization_id,

@@ -1,4 +1,4 @@
-SELECT 0 AS position, p.id
+SELECT 0 AS position, p.id AS pause_id
 FROM pauses p
 WHERE p.scope = 'platform' AND p.organization_id = '' AND p.released_at IS NULL
 UNION ALL

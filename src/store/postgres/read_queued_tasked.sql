@@ -1,5 +1,5 @@
 -- One look-up a wake, in the order of the index. LATERAL with a LIMIT keeps the wakes outside.
-SELECT w.position, r.id, r.requested_at, r.actor_type
+SELECT w.position, r.id AS run_id, r.requested_at, r.actor_type
 FROM (
     SELECT generate_subscripts($1::text[], 1) AS position,
            unnest($1::text[]) AS organization_id,

@@ -1,5 +1,5 @@
 -- As for wakes that name a task, in the index of runs that name none.
-SELECT w.position, r.id, r.requested_at, r.actor_type
+SELECT w.position, r.id AS run_id, r.requested_at, r.actor_type
 FROM (
     SELECT generate_subscripts($1::text[], 1) AS position,
            unnest($1::text[]) AS organization_id,

@@ -28,7 +28,7 @@ WITH organizations AS MATERIALIZED (
     FROM organizations o
     WHERE o.is_crowded
 )
-SELECT 'platform' AS kind, 0 AS position, p.queued AS depth,
+SELECT 'platform' AS boundary, 0 AS position, p.queued AS depth,
        drained_lately(p.drain_minute, p.drained, p.drained_before) AS drained, drain_millis() AS millis,
        NULL::timestamptz AS slot_at, NULL::bigint[] AS limits
 FROM queue_platform p

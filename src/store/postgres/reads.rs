@@ -21,6 +21,14 @@ use crate::wake::{
     ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, UtcMicros, Wake, WakeId,
 };
 
+pub(super) const READ_IDENTITY: &str = include_str!("read_identity.sql");
+pub(super) const READ_AGENTS: &str = include_str!("read_agents.sql");
+pub(super) const READ_PAUSES: &str = include_str!("read_pauses.sql");
+pub(super) const READ_KEYS: &str = include_str!("read_keys.sql");
+pub(super) const READ_QUEUED_TASKED: &str = include_str!("read_queued_tasked.sql");
+pub(super) const READ_QUEUED_TASKLESS: &str = include_str!("read_queued_taskless.sql");
+pub(super) const READ_COUNTED: &str = include_str!("read_counted.sql");
+
 /// A column, or the fault of a schema that is not the one this program knows.
 pub(super) fn get<'r, T>(row: &'r PgRow, column: &str) -> Result<T, StoreError>
 where
@@ -52,11 +60,20 @@ pub(super) async fn identity(
     if wakes.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<Uuid> = distinct(wakes).into_iter().map(|wake| wake.uuid()).collect();
-    let rows = sessions
-        .read("the read of identity", || query(include_str!("read_identity.sql")).bind(ids.clone()))
-        .await?;
-    rows.iter().map(|row| Ok((get_id(row, "wake_id")?, prior(row)?))).collect()
+    let ids = ids(wakes);
+    let rows =
+        sessions.read("the read of identity", || query(READ_IDENTITY).bind(ids.clone())).await?;
+    identity_of(&rows)
+}
+
+pub(super) fn ids(wakes: &[WakeId]) -> Vec<Uuid> {
+    distinct(wakes).into_iter().map(|wake| wake.uuid()).collect()
+}
+
+pub(super) fn identity_of<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
+    rows.into_iter().map(|row| Ok((get_id(row, "wake_id")?, prior(row)?))).collect()
 }
 
 fn prior(row: &PgRow) -> Result<PriorOutcome, StoreError> {
@@ -83,20 +100,28 @@ pub(super) async fn agents(
         return Ok(HashMap::new());
     }
     let agents = distinct(agents);
-    let rows = sessions
-        .read("the read of agents", || {
-            let (organizations, ids): (Vec<&str>, Vec<&str>) =
-                agents.iter().map(|(org, agent)| (org.as_str(), agent.as_str())).unzip();
-            query(include_str!("read_agents.sql")).bind(organizations).bind(ids)
-        })
-        .await?;
-    rows.iter()
+    let rows =
+        sessions.read("the read of agents", || bind_agents(query(READ_AGENTS), &agents)).await?;
+    agents_of(&rows, &agents)
+}
+
+pub(super) fn bind_agents(statement: Prepared, agents: &[&Scoped<AgentId>]) -> Prepared {
+    let (organizations, ids): (Vec<&str>, Vec<&str>) =
+        agents.iter().map(|(org, agent)| (org.as_str(), agent.as_str())).unzip();
+    statement.bind(organizations).bind(ids)
+}
+
+pub(super) fn agents_of<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+    agents: &[&Scoped<AgentId>],
+) -> Result<HashMap<Scoped<AgentId>, AgentStatus>, StoreError> {
+    rows.into_iter()
         .map(|row| {
             let status = get(row, "status")?;
             let status = AgentStatus::parse(status).ok_or_else(|| StoreError::Unavailable {
                 error: "an agent has a status that this program does not know".to_owned(),
             })?;
-            Ok((asked(row, &agents)?.clone(), status))
+            Ok((asked(row, agents)?.clone(), status))
         })
         .collect()
 }
@@ -107,19 +132,27 @@ pub(super) async fn pauses(
 ) -> Result<Pauses, StoreError> {
     let organizations = distinct(organizations);
     let rows = sessions
-        .read("the read of pauses", || {
-            let names: Vec<&str> =
-                organizations.iter().map(|organization| organization.as_str()).collect();
-            query(include_str!("read_pauses.sql")).bind(names)
-        })
+        .read("the read of pauses", || bind_pauses(query(READ_PAUSES), &organizations))
         .await?;
+    pauses_of(&rows, &organizations)
+}
+
+pub(super) fn bind_pauses(statement: Prepared, organizations: &[&OrganizationId]) -> Prepared {
+    let names: Vec<&str> = organizations.iter().map(|organization| organization.as_str()).collect();
+    statement.bind(names)
+}
+
+pub(super) fn pauses_of<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+    organizations: &[&OrganizationId],
+) -> Result<Pauses, StoreError> {
     let mut pauses = Pauses::default();
-    for row in &rows {
-        let id: String = get(row, "id")?;
+    for row in rows {
+        let id: String = get(row, "pause_id")?;
         if get::<i32>(row, "position")? == 0 {
             pauses.platform = Some(id);
         } else {
-            pauses.organizations.insert(asked(row, &organizations)?.clone(), id);
+            pauses.organizations.insert(asked(row, organizations)?.clone(), id);
         }
     }
     Ok(pauses)
@@ -129,20 +162,27 @@ pub(super) async fn keys(
     sessions: &Sessions,
     keys: &[Scoped<IdempotencyKey>],
 ) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
-    let mut seen = HashMap::new();
     if keys.is_empty() {
-        return Ok(seen);
+        return Ok(HashMap::new());
     }
     let keys = distinct(keys);
-    let rows = sessions
-        .read("the read of keys", || {
-            let (organizations, names): (Vec<&str>, Vec<&str>) =
-                keys.iter().map(|(org, key)| (org.as_str(), key.as_str())).unzip();
-            query(include_str!("read_keys.sql")).bind(organizations).bind(names)
-        })
-        .await?;
-    for row in &rows {
-        let key = asked(row, &keys)?;
+    let rows = sessions.read("the read of keys", || bind_keys(query(READ_KEYS), &keys)).await?;
+    keys_of(&rows, &keys)
+}
+
+pub(super) fn bind_keys(statement: Prepared, keys: &[&Scoped<IdempotencyKey>]) -> Prepared {
+    let (organizations, names): (Vec<&str>, Vec<&str>) =
+        keys.iter().map(|(org, key)| (org.as_str(), key.as_str())).unzip();
+    statement.bind(organizations).bind(names)
+}
+
+pub(super) fn keys_of<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+    keys: &[&Scoped<IdempotencyKey>],
+) -> Result<HashMap<Scoped<IdempotencyKey>, KeySightings>, StoreError> {
+    let mut seen = HashMap::new();
+    for row in rows {
+        let key = asked(row, keys)?;
         let run_id = get_id(row, "run_id")?;
         let at = get_instant(row, "requested_at")?;
         see(&mut seen, key, &Sighting { first: true, run_id, at });
@@ -155,55 +195,70 @@ pub(super) async fn keys(
 }
 
 /// A bucket, and the request instant of the wake that would join a run of it.
-type Asked = (MergeBucket, UtcMicros);
+pub(super) type Asked = (MergeBucket, UtcMicros);
 
 /// Wakes that name a task and wakes that name none are looked up in an index each.
 pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
-    let asked_for: Vec<Asked> =
-        wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))).collect();
-    let (tasked, taskless): (Vec<_>, Vec<_>) =
-        distinct(&asked_for).into_iter().partition(|(bucket, _)| bucket.task_id.is_some());
+    let asked_for = merging(wakes);
+    let (tasked, taskless) = by_index(&asked_for);
     let mut queued = QueuedRuns::default();
-    for asked_for in [&tasked, &taskless] {
-        if asked_for.is_empty() {
-            continue;
-        }
-        let rows = sessions.read("the read of queued runs", || queued_query(asked_for)).await?;
-        for row in &rows {
-            let (bucket, _) = asked(row, asked_for)?;
-            let (requested_at, id) = (get_instant(row, "requested_at")?, get_id(row, "id")?);
-            let actor_type = get::<Option<&str>>(row, "actor_type")?
-                .and_then(|actor_type| ActorType::parse(actor_type).ok());
-            queued.add(bucket.clone(), requested_at, id, actor_type);
-        }
+    if !tasked.is_empty() {
+        let statement = || bind_tasks(bind_queued(query(READ_QUEUED_TASKED), &tasked), &tasked);
+        let rows = sessions.read("the read of queued runs", statement).await?;
+        add_queued(&mut queued, &rows, &tasked)?;
+    }
+    if !taskless.is_empty() {
+        let statement = || bind_queued(query(READ_QUEUED_TASKLESS), &taskless);
+        let rows = sessions.read("the read of queued runs", statement).await?;
+        add_queued(&mut queued, &rows, &taskless)?;
     }
     Ok(queued)
 }
 
+pub(super) fn merging(wakes: &[&Wake]) -> Vec<Asked> {
+    wakes.iter().filter_map(|wake| Some((MergeBucket::of(wake)?, wake.requested_at))).collect()
+}
+
+/// Those that name a task, and those that name none.
+pub(super) fn by_index(asked_for: &[Asked]) -> (Vec<&Asked>, Vec<&Asked>) {
+    distinct(asked_for).into_iter().partition(|(bucket, _)| bucket.task_id.is_some())
+}
+
 /// Buckets that all name a task, or none of which does.
-fn queued_query(asked_for: &[&Asked]) -> Prepared {
+pub(super) fn bind_queued(statement: Prepared, asked_for: &[&Asked]) -> Prepared {
     let column = |value: fn(&MergeBucket) -> &str| -> Vec<&str> {
         asked_for.iter().map(|(bucket, _)| value(bucket)).collect()
     };
-    let tasks: Vec<&str> = asked_for
-        .iter()
-        .filter_map(|(bucket, _)| Some(bucket.task_id.as_ref()?.as_str()))
-        .collect();
     let until: Vec<Timestamp> = asked_for.iter().map(|(_, at)| Timestamp(*at)).collect();
     let after: Vec<Timestamp> =
         asked_for.iter().map(|(_, at)| Timestamp(*at - COALESCE_WINDOW)).collect();
-    let text = if tasks.is_empty() {
-        include_str!("read_queued_taskless.sql")
-    } else {
-        include_str!("read_queued_tasked.sql")
-    };
-    let query = query(text)
+    statement
         .bind(column(|bucket| bucket.organization_id.as_str()))
         .bind(column(|bucket| bucket.agent_profile_id.as_str()))
         .bind(column(|bucket| bucket.reason.as_str()))
         .bind(after)
-        .bind(until);
-    if tasks.is_empty() { query } else { query.bind(tasks) }
+        .bind(until)
+}
+
+/// What the statement over those that name a task asks besides.
+pub(super) fn bind_tasks(statement: Prepared, asked_for: &[&Asked]) -> Prepared {
+    let tasks = asked_for.iter().filter_map(|(bucket, _)| Some(bucket.task_id.as_ref()?.as_str()));
+    statement.bind(tasks.collect::<Vec<_>>())
+}
+
+pub(super) fn add_queued<'r>(
+    queued: &mut QueuedRuns,
+    rows: impl IntoIterator<Item = &'r PgRow>,
+    asked_for: &[&Asked],
+) -> Result<(), StoreError> {
+    for row in rows {
+        let (bucket, _) = asked(row, asked_for)?;
+        let (requested_at, id) = (get_instant(row, "requested_at")?, get_id(row, "run_id")?);
+        let actor_type = get::<Option<&str>>(row, "actor_type")?
+            .and_then(|actor_type| ActorType::parse(actor_type).ok());
+        queued.add(bucket.clone(), requested_at, id, actor_type);
+    }
+    Ok(())
 }
 
 pub(super) async fn counted(
@@ -211,32 +266,39 @@ pub(super) async fn counted(
     windows: &[CountWindow],
     runs_max: u32,
 ) -> Result<CountedRuns, StoreError> {
-    let mut counted = CountedRuns::default();
     if windows.is_empty() {
-        return Ok(counted);
+        return Ok(CountedRuns::default());
     }
     let windows = distinct(windows);
-    let rows = sessions
-        .read("the read of counted runs", || {
-            let (organizations, tasks): (Vec<&str>, Vec<&str>) = windows
-                .iter()
-                .map(|window| (window.organization_id.as_str(), window.task_id.as_str()))
-                .unzip();
-            let (after, until): (Vec<Timestamp>, Vec<Timestamp>) = windows
-                .iter()
-                .map(|window| (Timestamp(window.at - ALLOWANCE_WINDOW), Timestamp(window.at)))
-                .unzip();
-            query(include_str!("read_counted.sql"))
-                .bind(organizations)
-                .bind(tasks)
-                .bind(after)
-                .bind(until)
-                .bind(i64::from(runs_max))
-        })
-        .await?;
-    for row in &rows {
-        let window = asked(row, &windows)?;
-        let run = (get_instant(row, "requested_at")?, get_id(row, "id")?);
+    let statement = || bind_counted(query(READ_COUNTED), &windows, runs_max);
+    let rows = sessions.read("the read of counted runs", statement).await?;
+    counted_of(&rows, &windows)
+}
+
+pub(super) fn bind_counted(
+    statement: Prepared,
+    windows: &[&CountWindow],
+    runs_max: u32,
+) -> Prepared {
+    let (organizations, tasks): (Vec<&str>, Vec<&str>) = windows
+        .iter()
+        .map(|window| (window.organization_id.as_str(), window.task_id.as_str()))
+        .unzip();
+    let (after, until): (Vec<Timestamp>, Vec<Timestamp>) = windows
+        .iter()
+        .map(|window| (Timestamp(window.at - ALLOWANCE_WINDOW), Timestamp(window.at)))
+        .unzip();
+    statement.bind(organizations).bind(tasks).bind(after).bind(until).bind(i64::from(runs_max))
+}
+
+pub(super) fn counted_of<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+    windows: &[&CountWindow],
+) -> Result<CountedRuns, StoreError> {
+    let mut counted = CountedRuns::default();
+    for row in rows {
+        let window = asked(row, windows)?;
+        let run = (get_instant(row, "requested_at")?, get_id(row, "run_id")?);
         let task = (window.organization_id.clone(), window.task_id.clone());
         counted.by_task.entry(task).or_default().insert(run);
     }

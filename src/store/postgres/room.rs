@@ -14,11 +14,13 @@ use crate::admission::intake::Slot;
 use crate::admission::limits::Dimension;
 use crate::wake::OrganizationId;
 
+pub(super) const READ: &str = include_str!("read_room.sql");
+
 /// What the database raises where the room is taken.
 const TAKEN: &str = "WGR01";
 
 pub(super) async fn read(sessions: &Sessions, asked: &RoomQuery) -> Result<Room, StoreError> {
-    let rows = sessions.read("the read of room", || statement(asked)).await?;
+    let rows = sessions.read("the read of room", || bind_query(query(READ), asked)).await?;
     room(&rows, asked)
 }
 
@@ -28,7 +30,7 @@ pub(super) fn taken(error: &dyn DatabaseError) -> Option<Dimension> {
     (error.code()? == TAKEN).then(|| Dimension::ALL.into_iter().find(named))?
 }
 
-fn statement(asked: &RoomQuery) -> Prepared {
+pub(super) fn bind_query(statement: Prepared, asked: &RoomQuery) -> Prepared {
     let organizations: Vec<&str> = asked.organizations.iter().map(OrganizationId::as_str).collect();
     let (project_organizations, projects): (Vec<&str>, Vec<&str>) =
         asked.projects.iter().map(|(org, project)| (org.as_str(), project.as_str())).unzip();
@@ -42,7 +44,7 @@ fn statement(asked: &RoomQuery) -> Prepared {
         .iter()
         .map(|span| (Timestamp(span.first.start()), Timestamp(span.last.start())))
         .unzip();
-    query(include_str!("read_room.sql"))
+    statement
         .bind(organizations)
         .bind(project_organizations)
         .bind(projects)
@@ -89,13 +91,16 @@ pub(super) fn bind(statement: Prepared, claim: Option<&RoomClaim>) -> Prepared {
     statement.bind(organizations).bind(producers).bind(slots).bind(admitted).bind(max)
 }
 
-fn room(rows: &[PgRow], asked: &RoomQuery) -> Result<Room, StoreError> {
+pub(super) fn room<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+    asked: &RoomQuery,
+) -> Result<Room, StoreError> {
     let mut room = Room::default();
     for row in rows {
         let queued: Option<i64> = get(row, "depth")?;
         let depth = u64::try_from(queued.unwrap_or(0)).unwrap_or(0);
         let position = usize::try_from(get::<i32>(row, "position")?).unwrap_or(0).wrapping_sub(1);
-        match get(row, "kind")? {
+        match get(row, "boundary")? {
             "platform" => {
                 room.queued_platform = depth;
                 room.drains.extend(drain(row)?.map(|drain| (None, drain)));

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
+use sqlx::postgres::PgRow;
 use sqlx::query;
-use uuid::Uuid;
 
-use super::super::distinct::distinct;
 use super::super::{BatchRecord, ShadowedWake, StoreError};
-use super::reads::{get, get_id};
+use super::reads::{get, get_id, ids};
 use super::session::{Prepared, Sessions};
 use super::timestamp::Timestamp;
 use crate::admission::Shadowed;
 use crate::wake::{TaskId, WakeId};
+
+pub(super) const READ: &str = include_str!("read_shadowed.sql");
 
 pub(super) async fn read(
     sessions: &Sessions,
@@ -20,10 +21,16 @@ pub(super) async fn read(
     if wakes.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<Uuid> = distinct(wakes).into_iter().map(|wake| wake.uuid()).collect();
-    let read = || query(include_str!("read_shadowed.sql")).bind(ids.clone());
-    let rows = sessions.read("the read of shadowed wakes", read).await?;
-    rows.iter()
+    let ids = ids(wakes);
+    let rows =
+        sessions.read("the read of shadowed wakes", || query(READ).bind(ids.clone())).await?;
+    shadowed_of(&rows)
+}
+
+pub(super) fn shadowed_of<'r>(
+    rows: impl IntoIterator<Item = &'r PgRow>,
+) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
+    rows.into_iter()
         .map(|row| {
             let reasons: &str = get(row, "reasons")?;
             let reasons = reasons.split(',').map(str::to_owned).collect();

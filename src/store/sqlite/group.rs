@@ -28,13 +28,16 @@ const BATCHES_MAX: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group(Arc<Mutex<Option<Open>>>);
 
-/// A transaction with batches in it.
+/// A transaction with batches in it. Dropped, nothing of it is there: SQLite undoes it as its connection
+/// is closed, and only then are its members told.
 struct Open {
-    /// None once it has ended.
-    lease: Option<Lease<Sqlite>>,
-    /// Who has a batch in it.
-    members: Vec<oneshot::Sender<Ended>>,
+    lease: Lease<Sqlite>,
+    members: Members,
 }
+
+/// Who has a batch in a transaction, and is told that nothing of it is there unless told otherwise.
+#[derive(Default)]
+struct Members(Vec<oneshot::Sender<Ended>>);
 
 /// How a transaction ended.
 #[derive(Debug, Clone)]
@@ -51,6 +54,16 @@ enum Written {
     Answered(Result<(), RecordError>),
     /// See [`Ended::Undone`].
     Undone,
+}
+
+impl Written {
+    fn after(ended: Ended, answer: Result<(), RecordError>) -> Self {
+        match ended {
+            Ended::Committed => Self::Answered(answer),
+            Ended::Undone => Self::Undone,
+            Ended::Unknown(error) => Self::Answered(Err(StoreError::Unavailable { error }.into())),
+        }
+    }
 }
 
 impl Group {
@@ -74,29 +87,23 @@ impl Group {
         batch: &BatchRecord,
     ) -> Result<Written, RecordError> {
         let mut turn = self.0.lock().await;
-        let full = turn.take_if(|open| open.members.len() >= BATCHES_MAX);
+        let full = turn.take_if(|open| open.members.0.len() >= BATCHES_MAX);
         if let Some(open) = full {
             open.commit().await;
         }
-        let mut open = match turn.take() {
+        let open = match turn.take() {
             Some(open) => open,
             None => Open::begin(sessions).await?,
         };
-        let answer = open.write(sessions, batch).await?;
-        if open.lease.is_none() {
+        let (answer, open) = open.write(sessions, batch).await?;
+        let Some(mut open) = open else {
             return Ok(Written::Answered(answer));
-        }
+        };
         let (member, ended) = oneshot::channel();
-        open.members.push(member);
+        open.members.0.push(member);
         *turn = Some(open);
         drop(turn);
-        Ok(match self.ended(ended).await {
-            Ended::Committed => Written::Answered(answer),
-            Ended::Undone => Written::Undone,
-            Ended::Unknown(error) => {
-                Written::Answered(Err(StoreError::Unavailable { error }.into()))
-            }
-        })
+        Ok(Written::after(self.ended(ended).await, answer))
     }
 
     /// Behind all who wait, so that nobody is kept out.
@@ -105,11 +112,8 @@ impl Group {
         if let Some(open) = turn.take() {
             open.commit().await;
         }
-        let mut open = Open::begin(sessions).await?;
-        let answer = open.write(sessions, batch).await?;
-        if open.lease.is_none() {
-            return answer;
-        }
+        let (answer, open) = Open::begin(sessions).await?.write(sessions, batch).await?;
+        let Some(open) = open else { return answer };
         match open.commit().await {
             Ended::Unknown(error) => Err(StoreError::Unavailable { error }.into()),
             _ => answer,
@@ -143,7 +147,7 @@ impl Drop for Leaves<'_> {
     fn drop(&mut self) {
         // Whoever has the turn ends what is open.
         if let Ok(mut turn) = self.0.0.try_lock() {
-            drop(turn.take_if(|open| open.members.iter().all(oneshot::Sender::is_closed)));
+            drop(turn.take_if(|open| open.members.0.iter().all(oneshot::Sender::is_closed)));
         }
     }
 }
@@ -151,59 +155,49 @@ impl Drop for Leaves<'_> {
 impl Open {
     async fn begin(sessions: &Sessions) -> Result<Self, RecordError> {
         let mut lease = sessions.lease_writer().await?;
-        match query("BEGIN IMMEDIATE").execute(&mut *lease).await {
-            Ok(_) => Ok(Self { lease: Some(lease), members: Vec::new() }),
-            Err(error) => Err(writes::refused(&error)),
-        }
+        execute(&mut lease, "BEGIN IMMEDIATE").await?;
+        Ok(Self { lease, members: Members::default() })
     }
 
-    /// Writes a batch, or nothing of it. An error is that of the whole transaction, which is gone; so
-    /// is one that holds nothing but a batch that was refused.
+    /// Writes a batch, or nothing of it, and gives the transaction back if it is still open: one that
+    /// holds nothing but a batch that was refused is not. An error is that of the whole transaction, which
+    /// is gone.
     async fn write(
-        &mut self,
+        mut self,
         sessions: &Sessions,
         batch: &BatchRecord,
-    ) -> Result<Result<(), RecordError>, RecordError> {
-        let Some(mut lease) = self.lease.take() else {
-            return Err(
-                StoreError::Unavailable { error: "no transaction is open".to_owned() }.into()
-            );
-        };
-        let is_first = self.members.is_empty();
+    ) -> Result<(Result<(), RecordError>, Option<Self>), RecordError> {
+        let is_first = self.members.0.is_empty();
         if !is_first {
-            sessions.until_record_deadline(&mut lease).await?;
-            execute(&mut lease, "SAVEPOINT batch").await?;
+            sessions.until_record_deadline(&mut self.lease).await?;
+            execute(&mut self.lease, "SAVEPOINT batch").await?;
         }
-        let answer = writes::write(&mut lease, batch).await;
+        let answer = writes::write(&mut self.lease, batch).await;
         match &answer {
             // SQLite itself may have ended the transaction: the statement was interrupted, the disk is
             // full or a read failed.
-            Err(RecordError::Store(StoreError::Unavailable { .. })) => return answer.map(Ok),
+            Err(RecordError::Store(StoreError::Unavailable { .. })) => return Ok((answer, None)),
             Err(_) if is_first => {
-                execute(&mut lease, "ROLLBACK").await?;
-                lease.give_back();
-                return Ok(answer);
+                execute(&mut self.lease, "ROLLBACK").await?;
+                self.lease.give_back();
+                return Ok((answer, None));
             }
             Err(_) => {
-                execute(&mut lease, "ROLLBACK TO batch").await?;
-                execute(&mut lease, "RELEASE batch").await?;
+                execute(&mut self.lease, "ROLLBACK TO batch").await?;
+                execute(&mut self.lease, "RELEASE batch").await?;
             }
             Ok(()) if is_first => {}
-            Ok(()) => execute(&mut lease, "RELEASE batch").await?,
+            Ok(()) => execute(&mut self.lease, "RELEASE batch").await?,
         }
-        self.lease = Some(lease);
-        Ok(answer)
+        Ok((answer, Some(self)))
     }
 
     async fn commit(mut self) -> Ended {
-        // From here on it is not known until the answer is.
-        let members = std::mem::take(&mut self.members);
-        let Some(mut lease) = self.lease.take() else {
-            return Ended::Undone;
-        };
-        let ended = match query("COMMIT").execute(&mut *lease).await {
+        // From here on it is not known until the answer is: whoever is not told has to say so.
+        let members = std::mem::take(&mut self.members.0);
+        let ended = match query("COMMIT").execute(&mut *self.lease).await {
             Ok(_) => {
-                lease.give_back();
+                self.lease.give_back();
                 Ended::Committed
             }
             Err(error) => Ended::Unknown(classify(&error).to_string()),
@@ -216,11 +210,9 @@ impl Open {
     }
 }
 
-/// Not committed: SQLite undoes it as its connection is closed.
-impl Drop for Open {
+impl Drop for Members {
     fn drop(&mut self) {
-        drop(self.lease.take());
-        for member in self.members.drain(..) {
+        for member in self.0.drain(..) {
             let _ = member.send(Ended::Undone);
         }
     }
@@ -228,7 +220,7 @@ impl Drop for Open {
 
 impl std::fmt::Debug for Open {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Open").field("members", &self.members.len()).finish_non_exhaustive()
+        f.debug_struct("Open").field("members", &self.members.0.len()).finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,5 @@ FROM w CROSS JOIN runs r ON r.id IN (
         AND c.requested_at > w.after
         AND c.requested_at <= w.until
     ORDER BY c.requested_at DESC, c.id DESC
-    -- A bare parameter is looked at as the statement is compiled, which is then done anew each time that
-    -- it is bound.
-    LIMIT CAST(? AS INTEGER)
+    LIMIT ?
 )

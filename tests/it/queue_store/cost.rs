@@ -5,10 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::given::{World, at, literal};
+use super::given::{World, at, insertion, literal, queued};
 use crate::harness::outside::Outside;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgConnection, Row as _,
+    SqliteConnection,
+};
 
 /// `runs` queued runs over so many organizations, of four projects each.
 pub fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
@@ -33,16 +36,21 @@ pub fn filling(outside: &Outside, runs: u32, organizations: u32) -> String {
     )
 }
 
-/// Pages looked at by a claim of so many runs, all that its triggers do included.
-pub async fn pages(world: &World<wakegate::store::postgres::PostgresStore>, runs_max: u32) -> u64 {
+/// A connection that plans as those of the store do.
+async fn session(world: &World<wakegate::store::postgres::PostgresStore>) -> PgConnection {
     let options: sqlx::postgres::PgConnectOptions = world.url.parse().unwrap();
     let settings = ["enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"];
-    let mut connection = options
+    options
         .options(settings.map(|setting| (setting, "off")))
         .options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")])
         .connect()
         .await
-        .unwrap();
+        .unwrap()
+}
+
+/// Pages looked at by a claim of so many runs, all that its triggers do included.
+pub async fn pages(world: &World<wakegate::store::postgres::PostgresStore>, runs_max: u32) -> u64 {
+    let mut connection = session(world).await;
     let mut seen = 0;
     // The first of a connection reads the catalogue too.
     for _ in 0..2 {
@@ -136,4 +144,34 @@ async fn a_claim_takes_as_many_steps_of_sqlite_however_deep_the_queue() {
             assert!(seen <= few + few / 4, "{seen} steps, {few} of a short queue");
         }
     }
+}
+
+/// A session plans once, and an empty queue may be what it plans for: a plan that walks all of nothing
+/// would walk all projects later, for each run.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_arrival_is_looked_up_alone_also_where_the_queue_was_empty_when_that_was_planned() {
+    let world = World::on_postgres().await;
+    world.outside.execute("VACUUM ANALYZE").await;
+    let mut connection = session(&world).await;
+    let insert = async |connection: &mut PgConnection, number: u128| {
+        let sql = AssertSqlSafe(insertion(&world.outside, &[queued(number)]));
+        connection.execute(sqlx::raw_sql(sql)).await.unwrap();
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE").await.unwrap();
+    };
+    insert(&mut connection, 1_000_001).await;
+    world.outside.execute(&filling(&world.outside, 1_000, 1_000)).await;
+    let mut transaction = connection.begin().await.unwrap();
+    for number in [1_000_002, 1_000_003] {
+        insert(&mut transaction, number).await;
+    }
+    let fetched: i64 = sqlx::query_scalar(
+        "SELECT sum(idx_tup_fetch + seq_tup_read)::bigint FROM pg_stat_xact_user_tables
+         WHERE relname IN ('queue_projects', 'queue_organizations')",
+    )
+    .fetch_one(&mut *transaction)
+    .await
+    .unwrap();
+    assert!((4..=16).contains(&fetched), "{fetched} rows of the queue for two runs");
+    transaction.commit().await.unwrap();
+    world.assert_counts("after all").await;
 }

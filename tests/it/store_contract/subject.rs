@@ -14,6 +14,7 @@ use wakegate::wake::{
     ActorId, ActorType, IdempotencyKey, Payload, Producer, Reason, RunId, TaskId, UtcMicros,
 };
 
+use super::agreeing::Agreeing;
 use super::given::{agent, organization, payload};
 use crate::harness::outside::{Outside, RunRow};
 use crate::harness::postgres::TestDatabase;
@@ -109,7 +110,7 @@ pub struct OnSqlite {
 }
 
 pub struct OnPostgres {
-    pub store: PostgresStore,
+    pub store: Agreeing,
     pub outside: Outside,
     pub database: TestDatabase,
 }
@@ -330,16 +331,16 @@ impl Subject for OnSqlite {
 }
 
 impl Subject for OnPostgres {
-    type Store = PostgresStore;
+    type Store = Agreeing;
 
     async fn open() -> Self {
         let database = postgres::database().await;
         let store = PostgresStore::connect(&database.url(), &OPTIONS).unwrap();
         let outside = Outside::Postgres(database.pool());
-        Self { store, outside, database }
+        Self { store: Agreeing(store), outside, database }
     }
 
-    fn store(&self) -> &PostgresStore {
+    fn store(&self) -> &Agreeing {
         &self.store
     }
 
