@@ -14,7 +14,7 @@ mod payloads;
 mod races;
 mod refused;
 mod room;
-mod statements;
+pub mod statements;
 mod subject;
 mod together;
 mod windows;
