@@ -342,8 +342,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn read_room(&self, query: &RoomQuery)
     -> impl Future<Output = Result<Room, StoreError>> + Send;
 
-    /// All of it in one go, where that is cheaper for what is asked; none where it is not, or where it
-    /// failed: each read alone tells then which gate that is.
+    /// What gates 1 to 7 ask, in one go. None where the store has no such read, where something of gate 0
+    /// is asked too, or where it failed: each read alone tells then which gate that is.
     fn read_facts(
         &self,
         _asked: &FactsQuery<'_>,

@@ -98,7 +98,8 @@ impl Loaded {
     fn of(cursor: LaneCursor, answer: FactsAnswer, asking: Asking) -> Self {
         let facts = Facts {
             decided_sequence: cursor.decided_sequence,
-            identity: Ok(answer.identity),
+            // Of none it was asked.
+            identity: Ok(HashMap::new()),
             agents: Ok(answer.agents),
             pauses: Ok(answer.pauses),
             keys: Ok(answer.keys),
@@ -107,17 +108,16 @@ impl Loaded {
             ceilings: asking.ceilings,
             room: Ok(answer.room),
         };
-        Self { facts, shadowed: answer.shadowed, failed: Vec::new(), data_fault: None }
+        Self { facts, shadowed: HashMap::new(), failed: Vec::new(), data_fault: None }
     }
 }
 
 /// What the wakes of a batch can need, with repetitions; a store asks for each once.
 fn query<'w>(cursor: LaneCursor, wakes: &[&'w Wake], asking: Asking) -> FactsQuery<'w> {
     let organization = |wake: &&Wake| wake.organization_id.clone();
-    let all = wakes.iter().copied();
     FactsQuery {
-        wakes: all
-            .clone()
+        wakes: wakes
+            .iter()
             .filter(|wake| asking.doubtful || cursor.may_have_decided(wake.sequence))
             .map(|wake| wake.id)
             .collect(),
@@ -130,7 +130,7 @@ fn query<'w>(cursor: LaneCursor, wakes: &[&'w Wake], asking: Asking) -> FactsQue
             .iter()
             .filter_map(|wake| wake.occurrence.key().map(|key| (organization(wake), key.clone())))
             .collect(),
-        merging: all.clone().filter(|wake| MergeBucket::of(wake).is_some()).collect(),
+        merging: wakes.iter().copied().filter(|wake| MergeBucket::of(wake).is_some()).collect(),
         windows: wakes
             .iter()
             .filter(|wake| allowance::binds(wake))

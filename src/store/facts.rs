@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 
 use super::{CountWindow, RoomQuery};
-use crate::admission::Shadowed;
-use crate::admission::decision::PriorOutcome;
 use crate::admission::facts::{
     AgentStatus, CountedRuns, KeySightings, Pauses, QueuedRuns, Room, Scoped,
 };
@@ -13,7 +11,8 @@ use crate::wake::{AgentId, IdempotencyKey, OrganizationId, Wake, WakeId};
 /// What is asked; each field as the read of its name takes it. What is empty is not asked.
 #[derive(Debug, Default)]
 pub struct FactsQuery<'w> {
-    /// Gate 0: those that can have been decided before.
+    /// Gate 0: those that can have been decided before. Hardly any batch has one, and none that does is
+    /// answered in one go.
     pub wakes: Vec<WakeId>,
     /// Gate 1.
     pub agents: Vec<Scoped<AgentId>>,
@@ -32,12 +31,8 @@ pub struct FactsQuery<'w> {
 }
 
 /// What was answered, all of one moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FactsAnswer {
-    /// Gate 0.
-    pub identity: HashMap<WakeId, PriorOutcome>,
-    /// Gate 0.
-    pub shadowed: HashMap<WakeId, Shadowed>,
     /// Gate 1.
     pub agents: HashMap<Scoped<AgentId>, AgentStatus>,
     /// Gate 2.

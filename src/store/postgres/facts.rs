@@ -65,7 +65,7 @@ struct Part {
 impl Part {
     /// How many values it asks with.
     fn parameters(&self) -> usize {
-        (1..).take_while(|number| self.text.contains(&format!("${number}"))).count()
+        (1..100).take_while(|number| self.text.contains(&format!("${number}"))).count()
     }
 
     /// With its parameters after so many others.
@@ -156,7 +156,6 @@ pub(super) async fn read(
         } else {
             room::room(of_room, &asked.room)?
         },
-        ..FactsAnswer::default()
     }))
 }
 

@@ -149,7 +149,7 @@ async fn a_claim_takes_as_many_steps_of_sqlite_however_deep_the_queue() {
 /// A session plans once, and an empty queue may be what it plans for: a plan that walks all of nothing
 /// would walk all projects later, for each run.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_arrival_is_looked_up_alone_also_where_the_queue_was_empty_when_that_was_planned() {
+async fn runs_are_looked_up_alone_also_where_the_queue_was_empty_when_that_was_planned() {
     let world = World::on_postgres().await;
     world.outside.execute("VACUUM ANALYZE").await;
     let mut connection = session(&world).await;
@@ -158,20 +158,34 @@ async fn an_arrival_is_looked_up_alone_also_where_the_queue_was_empty_when_that_
         connection.execute(sqlx::raw_sql(sql)).await.unwrap();
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE").await.unwrap();
     };
+    let claim = async |connection: &mut PgConnection| {
+        let now = literal(&world.outside, at(1));
+        let sql = format!(
+            "SELECT * FROM queue_claim(gen_random_uuid(), 'r', 1, NULL, {now}, {now}, 100000, 100000, 9)"
+        );
+        let claimed = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(sql))).await.unwrap();
+        assert_eq!(claimed.len(), 1);
+    };
     insert(&mut connection, 1_000_001).await;
+    claim(&mut connection).await;
     world.outside.execute(&filling(&world.outside, 1_000, 1_000)).await;
-    let mut transaction = connection.begin().await.unwrap();
-    for number in [1_000_002, 1_000_003] {
-        insert(&mut transaction, number).await;
+    for (what, most) in [("two arrivals", 16), ("a claim", 32)] {
+        let mut transaction = connection.begin().await.unwrap();
+        if what == "a claim" {
+            claim(&mut transaction).await;
+        } else {
+            insert(&mut transaction, 1_000_002).await;
+            insert(&mut transaction, 1_000_003).await;
+        }
+        let fetched: i64 = sqlx::query_scalar(
+            "SELECT sum(idx_tup_fetch + seq_tup_read)::bigint FROM pg_stat_xact_user_tables
+             WHERE relname IN ('queue_projects', 'queue_organizations', 'runs')",
+        )
+        .fetch_one(&mut *transaction)
+        .await
+        .unwrap();
+        assert!((4..=most).contains(&fetched), "{fetched} rows for {what}");
+        transaction.commit().await.unwrap();
     }
-    let fetched: i64 = sqlx::query_scalar(
-        "SELECT sum(idx_tup_fetch + seq_tup_read)::bigint FROM pg_stat_xact_user_tables
-         WHERE relname IN ('queue_projects', 'queue_organizations')",
-    )
-    .fetch_one(&mut *transaction)
-    .await
-    .unwrap();
-    assert!((4..=16).contains(&fetched), "{fetched} rows of the queue for two runs");
-    transaction.commit().await.unwrap();
     world.assert_counts("after all").await;
 }
