@@ -38,8 +38,8 @@ pub(crate) struct Scale {
 
 const FULL: Scale = Scale {
     rounds: 3,
-    events: 80_000,
-    table: 40_000,
+    events: 60_000,
+    table: 30_000,
     awaited: 10_000,
     plain: 2_000,
     load_seconds: 3,
