@@ -97,9 +97,6 @@ async fn one_by_one<S: Store>(
 impl Loaded {
     fn of(cursor: LaneCursor, answer: FactsAnswer, asking: Asking) -> Self {
         let facts = Facts {
-            decided_sequence: cursor.decided_sequence,
-            // Of none it was asked.
-            identity: Ok(HashMap::new()),
             agents: Ok(answer.agents),
             pauses: Ok(answer.pauses),
             keys: Ok(answer.keys),
@@ -107,6 +104,8 @@ impl Loaded {
             counted: Ok(answer.counted),
             ceilings: asking.ceilings,
             room: Ok(answer.room),
+            // Gate 0 was not asked.
+            ..nothing(cursor)
         };
         Self { facts, shadowed: HashMap::new(), failed: Vec::new(), data_fault: None }
     }

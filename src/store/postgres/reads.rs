@@ -21,12 +21,10 @@ use crate::wake::{
     ActorType, AgentId, IdempotencyKey, OrganizationId, RunId, UtcMicros, Wake, WakeId,
 };
 
-pub(super) const READ_IDENTITY: &str = include_str!("read_identity.sql");
 pub(super) const READ_AGENTS: &str = include_str!("read_agents.sql");
 pub(super) const READ_PAUSES: &str = include_str!("read_pauses.sql");
 pub(super) const READ_KEYS: &str = include_str!("read_keys.sql");
 pub(super) const READ_QUEUED_TASKED: &str = include_str!("read_queued_tasked.sql");
-pub(super) const READ_QUEUED_TASKLESS: &str = include_str!("read_queued_taskless.sql");
 pub(super) const READ_COUNTED: &str = include_str!("read_counted.sql");
 
 /// A column, or the fault of a schema that is not the one this program knows.
@@ -61,19 +59,14 @@ pub(super) async fn identity(
         return Ok(HashMap::new());
     }
     let ids = ids(wakes);
-    let rows =
-        sessions.read("the read of identity", || query(READ_IDENTITY).bind(ids.clone())).await?;
-    identity_of(&rows)
+    let rows = sessions
+        .read("the read of identity", || query(include_str!("read_identity.sql")).bind(ids.clone()))
+        .await?;
+    rows.iter().map(|row| Ok((get_id(row, "wake_id")?, prior(row)?))).collect()
 }
 
 pub(super) fn ids(wakes: &[WakeId]) -> Vec<Uuid> {
     distinct(wakes).into_iter().map(|wake| wake.uuid()).collect()
-}
-
-pub(super) fn identity_of<'r>(
-    rows: impl IntoIterator<Item = &'r PgRow>,
-) -> Result<HashMap<WakeId, PriorOutcome>, StoreError> {
-    rows.into_iter().map(|row| Ok((get_id(row, "wake_id")?, prior(row)?))).collect()
 }
 
 fn prior(row: &PgRow) -> Result<PriorOutcome, StoreError> {
@@ -208,7 +201,7 @@ pub(super) async fn queued(sessions: &Sessions, wakes: &[&Wake]) -> Result<Queue
         add_queued(&mut queued, &rows, &tasked)?;
     }
     if !taskless.is_empty() {
-        let statement = || bind_queued(query(READ_QUEUED_TASKLESS), &taskless);
+        let statement = || bind_queued(query(include_str!("read_queued_taskless.sql")), &taskless);
         let rows = sessions.read("the read of queued runs", statement).await?;
         add_queued(&mut queued, &rows, &taskless)?;
     }

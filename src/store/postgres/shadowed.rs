@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use sqlx::postgres::PgRow;
 use sqlx::query;
 
 use super::super::{BatchRecord, ShadowedWake, StoreError};
@@ -12,8 +11,6 @@ use super::timestamp::Timestamp;
 use crate::admission::Shadowed;
 use crate::wake::{TaskId, WakeId};
 
-pub(super) const READ: &str = include_str!("read_shadowed.sql");
-
 pub(super) async fn read(
     sessions: &Sessions,
     wakes: &[WakeId],
@@ -22,15 +19,9 @@ pub(super) async fn read(
         return Ok(HashMap::new());
     }
     let ids = ids(wakes);
-    let rows =
-        sessions.read("the read of shadowed wakes", || query(READ).bind(ids.clone())).await?;
-    shadowed_of(&rows)
-}
-
-pub(super) fn shadowed_of<'r>(
-    rows: impl IntoIterator<Item = &'r PgRow>,
-) -> Result<HashMap<WakeId, Shadowed>, StoreError> {
-    rows.into_iter()
+    let read = || query(include_str!("read_shadowed.sql")).bind(ids.clone());
+    let rows = sessions.read("the read of shadowed wakes", read).await?;
+    rows.iter()
         .map(|row| {
             let reasons: &str = get(row, "reasons")?;
             let reasons = reasons.split(',').map(str::to_owned).collect();

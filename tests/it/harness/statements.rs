@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use sqlx::{AssertSqlSafe, Row as _, SqliteExecutor};
+
 /// Name and text of every `.sql` file of a dialect in this part of its directory, in order of their
 /// names; `""` is what is in no part.
 pub fn statements(dialect: &str, part: &str) -> Vec<(String, String)> {
@@ -18,4 +20,14 @@ pub fn statements(dialect: &str, part: &str) -> Vec<(String, String)> {
         .collect();
     found.sort();
     found
+}
+
+/// The steps of a statement's plan; an error where it is not valid.
+pub async fn sqlite_plan(
+    database: impl SqliteExecutor<'_>,
+    sql: &str,
+) -> Result<Vec<String>, sqlx::Error> {
+    let explained = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
+    let rows = explained.fetch_all(database).await?;
+    rows.iter().map(|row| row.try_get("detail")).collect()
 }

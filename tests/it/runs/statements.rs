@@ -3,6 +3,7 @@
 
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqlSafeStr as _};
 
+use crate::harness::statements::sqlite_plan;
 use crate::harness::{postgres, sqlite};
 
 /// Every `.sql` file of a dialect's.
@@ -47,10 +48,8 @@ async fn every_sqlite_statement_is_valid_and_walks_no_table_of_runs() {
     let (_directory, url) = sqlite::database().await;
     let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
     for (name, sql) in statements("sqlite") {
-        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
-        let steps = explain.fetch_all(&pool).await.unwrap_or_else(|e| panic!("{name}: {e}"));
-        for step in steps {
-            let detail: String = step.get("detail");
+        let steps = sqlite_plan(&pool, &sql).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+        for detail in steps {
             let walks = detail.starts_with("SCAN runs") || detail.starts_with("SCAN u");
             assert!(!walks || detail.contains("runs_unstopped"), "{name}: {detail}");
         }

@@ -8,6 +8,7 @@ use wakegate::admission::GateName;
 use super::events::{EventFault, SimEvent, events};
 use super::points::{PointAt, point_of_seed};
 use super::worker::Point;
+use crate::store_contract::given::READS;
 
 /// Longest that faults go on, in milliseconds of simulated time.
 pub const FAULTS_MS_MAX: u64 = 90_000;
@@ -117,16 +118,6 @@ impl Weather {
         matches!(self, Self::StoreAway | Self::ReadFails(_))
     }
 }
-
-const READS: [GateName; 7] = [
-    GateName::Identity,
-    GateName::AgentStatus,
-    GateName::Pause,
-    GateName::Duplicate,
-    GateName::Coalesce,
-    GateName::Allowance,
-    GateName::Capacity,
-];
 
 impl Plan {
     /// When everything must be settled.

@@ -86,13 +86,12 @@ impl Store for Agreeing {
 
     /// With those that name a task: for the others it is never asked together.
     async fn read_queued(&self, wakes: &[&Wake]) -> Result<QueuedRuns, StoreError> {
-        let buckets: Vec<_> = wakes.iter().filter_map(|wake| MergeBucket::of(wake)).collect();
-        if buckets.iter().any(|bucket| bucket.task_id.is_none()) {
-            let asked = FactsQuery { merging: wakes.to_vec(), ..FactsQuery::default() };
+        let asked = FactsQuery { merging: wakes.to_vec(), ..FactsQuery::default() };
+        let mut buckets = wakes.iter().filter_map(|wake| MergeBucket::of(wake));
+        if buckets.any(|bucket| bucket.task_id.is_none()) {
             assert!(self.0.read_facts(&asked).await.is_none(), "{asked:?}");
             return self.0.read_queued(wakes).await;
         }
-        let asked = FactsQuery { merging: wakes.to_vec(), ..FactsQuery::default() };
         self.both(|| self.0.read_queued(wakes), asked, |all| all.queued).await
     }
 

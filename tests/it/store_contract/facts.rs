@@ -9,7 +9,7 @@ use wakegate::store::{RoomClaim, Store as _};
 use wakegate::wake::Wake;
 
 use super::given::{
-    Lane, T0, agent, at, by_agent, id, key, keyed, merged, organization, run, task, wake,
+    Lane, READS, T0, agent, at, by_agent, id, key, keyed, merged, organization, run, task, wake,
 };
 use super::on_every_store;
 use super::subject::{OnPostgres, Subject};
@@ -78,14 +78,7 @@ async fn a_batch_knows_what_its_gates_ask<S: Subject>(subject: S) {
 async fn a_read_that_fails_is_that_of_its_gate_alone<S: Subject>(subject: S) {
     let lane = Lane::take(subject.store(), 0).await;
     let wake = keyed(1, "k");
-    for gate in [
-        GateName::AgentStatus,
-        GateName::Pause,
-        GateName::Duplicate,
-        GateName::Coalesce,
-        GateName::Allowance,
-        GateName::Capacity,
-    ] {
+    for gate in READS.into_iter().filter(|gate| *gate != GateName::Identity) {
         subject.break_read(gate).await;
         assert_eq!(known(&subject, &lane, &[&wake]).await.failed, [gate]);
         subject.mend_read(gate).await;

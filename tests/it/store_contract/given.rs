@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use wakegate::admission::GateName;
 use wakegate::store::{
     BatchRecord, LaneCursor, LaneKey, MergedRun, MergedWake, NewKey, NewRun, RefusedWake, Store,
 };
@@ -13,6 +14,16 @@ use wakegate::wake::{
 
 /// The instant that tests count from.
 pub const T0: UtcMicros = UtcMicros::from_micros(1_793_534_400_000_000);
+/// Gates that read.
+pub const READS: [GateName; 7] = [
+    GateName::Identity,
+    GateName::AgentStatus,
+    GateName::Pause,
+    GateName::Duplicate,
+    GateName::Coalesce,
+    GateName::Allowance,
+    GateName::Capacity,
+];
 pub const MICRO: Duration = Duration::from_micros(1);
 
 pub fn organization(name: &str) -> OrganizationId {

@@ -1,13 +1,12 @@
 //! The statements themselves: each is valid on its database, and no plan is a scan.
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, SqliteConnection,
-};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _};
 use std::collections::BTreeMap;
 
 use super::subject::{OnPostgres, OnSqlite, Subject as _};
 use crate::harness::outside::Outside;
+use crate::harness::statements::sqlite_plan;
 
 /// Every `.sql` file of a dialect, and what is put together of some.
 fn statements(dialect: &str) -> Vec<(String, String)> {
@@ -33,20 +32,10 @@ async fn every_postgres_statement_is_valid() {
 async fn every_sqlite_statement_is_valid() {
     let subject = OnSqlite::open().await;
     let Outside::Sqlite(pool) = &subject.outside else { unreachable!("opened on SQLite") };
-    let mut connection = pool.acquire().await.unwrap();
     for (name, sql) in statements("sqlite") {
-        let prepared = sqlite_explain(&mut connection, &sql).await;
+        let prepared = sqlite_plan(pool, &sql).await;
         assert!(prepared.is_ok(), "{name}: {:?}", prepared.err());
     }
-}
-
-async fn sqlite_explain(
-    connection: &mut SqliteConnection,
-    sql: &str,
-) -> Result<Vec<String>, sqlx::Error> {
-    let explained = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
-    let rows = explained.fetch_all(connection).await?;
-    rows.iter().map(|row| row.try_get("detail")).collect()
 }
 
 /// In every state that a table can be in. Statistics that say that a table is empty, which it will
@@ -174,7 +163,7 @@ async fn no_sqlite_plan_scans_a_table() {
             if name == "read_schema" {
                 continue;
             }
-            let steps = sqlite_explain(&mut connection, &sql).await.unwrap();
+            let steps = sqlite_plan(&mut connection, &sql).await.unwrap();
             for step in &steps {
                 let harmless = ["SCAN w", "SCAN j", "SCAN CONSTANT ROW"].contains(&step.as_str());
                 assert!(!step.starts_with("SCAN") || harmless, "{state}: {name}: {steps:#?}");
